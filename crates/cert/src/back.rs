@@ -24,20 +24,42 @@ pub(crate) fn has_signed_back(
     time: u32,
 ) -> bool {
     let Some(mut hints) = Hints::of_bounded_cost(cert) else { return false };
-    let counts = |signature: &Signature<'_>| {
-        rules.count(signature, false)
-            && signature.created <= time
-            && (signature.expires == 0 || signature.expires > time)
+    let mut candidates = candidates(cert, verdicts, rules, subkey, time);
+    candidates.any(|(component, body)| hints.verifies_back(component, body).is_some())
+}
+
+/// Whether a signature that says to be one of a subkey on the primary key would count at a time, in
+/// seconds since 1970. It is not verified.
+pub(crate) fn may_count(
+    cert: &Cert,
+    verdicts: &[Verdict],
+    rules: Rules,
+    subkey: Fingerprint,
+    time: u32,
+) -> bool {
+    candidates(cert, verdicts, rules, subkey, time).next().is_some()
+}
+
+/// The signatures in the good bindings of a subkey that would count at a time, each with the packet
+/// of the subkey.
+fn candidates<'a>(
+    cert: &'a Cert,
+    verdicts: &[Verdict],
+    rules: Rules,
+    subkey: Fingerprint,
+    time: u32,
+) -> impl Iterator<Item = (PacketRef<'a>, &'a [u8])> {
+    let counts = move |body: &&[u8]| {
+        Signature::parse(body).is_some_and(|signature| {
+            rules.count(&signature, false)
+                && signature.created <= time
+                && (signature.expires == 0 || signature.expires > time)
+        })
     };
-    for (component, binding) in bindings(cert, verdicts, subkey) {
-        for body in back_signatures(&binding) {
-            let is_meant = Signature::parse(body).is_some_and(|signature| counts(&signature));
-            if is_meant && hints.verifies_back(component, body).is_some() {
-                return true;
-            }
-        }
-    }
-    false
+    bindings(cert, verdicts, subkey).flat_map(move |(component, binding)| {
+        let bodies: Vec<&[u8]> = back_signatures(&binding).filter(counts).collect();
+        bodies.into_iter().map(move |body| (component, body))
+    })
 }
 
 /// The times at which a back signature of a subkey begins or ceases to count, in seconds since

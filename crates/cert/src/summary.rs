@@ -220,6 +220,31 @@ impl Summary {
     /// As [`Self::evaluate`], by other rules.
     #[must_use]
     pub fn by(rules: Rules, cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
+        let has_signed = |subkey| has_signed_back(cert, verdicts, rules, subkey, now);
+        Self::with(rules, cert, verdicts, now, has_signed)
+    }
+
+    /// The summary by the standard rules at another time. This is one of the same certificate, which
+    /// may have lost parts since. No signature is verified: a subkey that had not signed the
+    /// primary key still has not.
+    #[must_use]
+    pub fn at_another_time(&self, cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
+        let had_signed = |subkey| {
+            let known = self.subkeys.iter().find(|known| known.fingerprint == subkey);
+            known.is_some_and(|known| !known.withheld.has(Capabilities::SIGN))
+                && back::may_count(cert, verdicts, Rules::Standard, subkey, now)
+        };
+        Self::with(Rules::Standard, cert, verdicts, now, had_signed)
+    }
+
+    /// A summary, for which `has_signed` says which subkeys have signed the primary key.
+    fn with(
+        rules: Rules,
+        cert: &Cert,
+        verdicts: &[Verdict],
+        now: u32,
+        has_signed: impl Fn(Fingerprint) -> bool,
+    ) -> Self {
         let evaluation = Evaluation::new(rules, cert, verdicts, now);
         let is_special = evaluation.is_special();
         let mut summary = evaluation.finish().0;
@@ -227,7 +252,7 @@ impl Summary {
             let gnupg = Self::glance(Rules::Gnupg(Gnupg::default()), cert, verdicts, now);
             summary.gnupg_differs = gnupg != summary.as_gnupg();
         }
-        summary.ask_subkeys(rules, cert, verdicts, now);
+        summary.ask_subkeys(rules, cert, verdicts, now, has_signed);
         summary
     }
 
@@ -241,7 +266,14 @@ impl Summary {
 
     /// Withholds what subkeys may not be used for because they have not signed the primary key. Of
     /// what has ended, nothing is asked, and the summary does not hold for the time before.
-    fn ask_subkeys(&mut self, rules: Rules, cert: &Cert, verdicts: &[Verdict], now: u32) {
+    fn ask_subkeys(
+        &mut self,
+        rules: Rules,
+        cert: &Cert,
+        verdicts: &[Verdict],
+        now: u32,
+        has_signed: impl Fn(Fingerprint) -> bool,
+    ) {
         let has_ended = |key: &KeySummary| key.expires != 0 && key.expires < now;
         let is_over = self.primary.revoked || has_ended(&self.primary);
         let primary_expires = self.primary.expires;
@@ -258,7 +290,7 @@ impl Summary {
             }
             back::times(cert, verdicts, subkey.fingerprint)
                 .for_each(|time| self.holds.note(time, now));
-            if !has_signed_back(cert, verdicts, rules, subkey.fingerprint, now) {
+            if !has_signed(subkey.fingerprint) {
                 subkey.withheld.0 |= lacking.0;
             }
         }

@@ -788,8 +788,9 @@ fn read_entry(
         // The rules of another verifier may be others.
         Some(_) if entry.row.as_ref().is_none_or(|row| row.verifier != VERIFIER.into()) => {}
         Some(summary) => {
-            // A summary is the same at any time within its span.
-            let again = Summary::evaluate(&cert, &stored, summary.holds.from);
+            // A summary is the same at any time within its span. Which subkeys have signed the
+            // primary key is taken from it, as verdicts are from the store.
+            let again = summary.at_another_time(&cert, &stored, summary.holds.from);
             if !again.revokers.is_empty() {
                 read.unasked = Some(Box::new((cert.clone(), again, summary)));
             } else if again != summary {
@@ -798,7 +799,7 @@ fn read_entry(
             }
         }
     }
-    let summary = Summary::evaluate(&cert, &stored, 0);
+    let summary = Summary::glance(talaria_cert::Rules::Standard, &cert, &stored, 0);
     read.terms = Terms::of(&cert, &stored, &summary);
     read.digests = digests(&cert, &stored, views);
     read

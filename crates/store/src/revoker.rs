@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::Connection;
 use talaria_cert::merge::Stored;
-use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
+use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary, Verdict};
 
 use crate::change::{self, ChangeKind};
 use crate::ledger::Ledger;
@@ -105,11 +105,21 @@ pub(crate) fn rehearse(
             continue;
         };
         bytes += cert.as_bytes().len();
-        let mut summary = Summary::evaluate(&cert, &verdicts, now);
+        let mut summary = evaluated(row::get(connection, id)?.as_ref(), &cert, &verdicts, now);
         ask_with(&mut summary, now, look_up, |by, body| ledger.keep_designated(&cert, by, body))?;
         followers.push((id, cert, summary));
     }
     Ok(followers)
+}
+
+/// The summary of a certificate at `now`, in seconds since 1970. What its row knows of signatures by
+/// subkeys is not verified again: a revoker may have many followers.
+fn evaluated(row: Option<&RawRow>, cert: &Cert, verdicts: &[Verdict], now: u32) -> Summary {
+    let known = row.filter(|row| row.has_judged()).and_then(RawRow::summary);
+    match known.filter(|known| known.fingerprint() == cert.fingerprint()) {
+        Some(known) => known.at_another_time(cert, verdicts, now),
+        None => Summary::evaluate(cert, verdicts, now),
+    }
 }
 
 /// The body of a primary key packet in the store.
@@ -191,7 +201,7 @@ fn renew_one(
         return Ok(unchanged);
     };
     let before = row.summary().filter(|before| before.fingerprint() == cert.fingerprint());
-    let mut summary = Summary::evaluate(&cert, &verdicts, now);
+    let mut summary = evaluated(Some(&row), &cert, &verdicts, now);
     if !ask(connection, &cert, &mut summary, now, ledger)? {
         return Ok(Renewed::Unknown);
     }

@@ -44,8 +44,9 @@ pub(crate) struct Signer {
 pub(crate) struct Shown {
     /// As it is served.
     pub(crate) cert: Cert,
-    /// The validity of the primary key can follow from packets that the page does not show.
-    pub(crate) primary: KeySummary,
+    /// The summary in the store. The validity of the primary key can follow from packets that the
+    /// page does not show.
+    pub(crate) known: Summary,
     pub(crate) signers: HashMap<KeyId, Signer>,
     /// The primary keys of those who may have revoked it in the owner's name.
     pub(crate) revokers: Vec<(Fingerprint, Vec<u8>)>,
@@ -111,10 +112,10 @@ fn components(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
 /// The page of a certificate.
 pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
     let (texts, now) = (visit.texts, clock::now());
-    let Shown { cert, primary, signers, revokers, published } = shown;
+    let Shown { cert, known, signers, revokers, published } = shown;
     let (components, verdicts) = components(cert);
-    let mut summary = Summary::evaluate(cert, &verdicts, now);
-    summary.primary = primary.clone();
+    let mut summary = known.at_another_time(cert, &verdicts, now);
+    summary.primary = known.primary.clone();
     let is_user_id =
         |part: &&Part<'_>| matches!(part.packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
     let is_subkey =

@@ -75,8 +75,7 @@ pub(super) async fn certificate(
     let signers = signers(visit, store, &cert).await?;
     let published = store.facts_of(row.fingerprint()).await?.published;
     let revokers = revokers(store, &row.summary).await?;
-    let primary = row.summary.primary.clone();
-    Ok(Some(Shown { cert, primary, signers, revokers, published }))
+    Ok(Some(Shown { cert, known: row.summary.clone(), signers, revokers, published }))
 }
 
 /// The primary keys of the named revokers who have revoked a certificate.

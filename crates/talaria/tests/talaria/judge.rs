@@ -211,7 +211,15 @@ fn odd_certificates_are_judged_alike_everywhere() {
             let verdicts = verdicts(&[cert], Verification::Full).remove(0);
             let listed = Summary::evaluate(cert, &verdicts, NOW);
             let able = usize::from(listed.able(NOW).has(Capabilities::ENCRYPT));
-            (able, disagreements(cert, &listed, NOW))
+            let mut different = disagreements(cert, &listed, NOW);
+            // Two years later, without another verification.
+            let later = NOW + 730 * 86_400;
+            if listed.at_another_time(cert, &verdicts, later)
+                != Summary::evaluate(cert, &verdicts, later)
+            {
+                different.push(format!("{} two years later", cert.fingerprint()));
+            }
+            (able, different)
         })
         .reduce(Default::default, |(able, mut all), (more, mut found)| {
             all.append(&mut found);
