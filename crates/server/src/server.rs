@@ -271,7 +271,8 @@ pub struct ServerHandle {
 impl ServerHandle {
     /// Lets open requests finish, writes acknowledged uploads, and stops.
     pub fn shut_down(&self) {
-        let _ = self.down.send(true);
+        // A server that does not run yet has no receivers, and stops when it runs.
+        self.down.send_replace(true);
     }
 
     /// Reads the certificate and key for TLS and the settings again. Addresses and the names of the

@@ -235,3 +235,17 @@ fn texts_pictures_and_colours_of_the_operator_are_checked() {
         assert!(error.contains("line 2: server."), "{error}");
     }
 }
+
+#[test]
+fn a_server_that_is_told_to_stop_before_it_runs_stops() {
+    let site = crate::site::Site::start(crate::site::config());
+    let folder = site.stop();
+    let path = folder.path().join("certs.db");
+    let mut config = crate::site::config();
+    config.http.operator_listen.clone_from(&config.http.listen);
+    let server = talaria_server::Server::start(&path, config, None).unwrap();
+    server.handle().shut_down();
+    let (ended, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || ended.send(server.run().is_ok()));
+    assert_eq!(ends.recv_timeout(std::time::Duration::from_secs(30)), Ok(true));
+}
