@@ -23,26 +23,14 @@ pub(crate) fn has_signed_back(
     subkey: Fingerprint,
     time: u32,
 ) -> bool {
-    let Some(mut hints) = Hints::of_bounded_cost(cert) else { return false };
+    let Some(mut hints) = Hints::of_subkey(cert) else { return false };
     let mut candidates = candidates(cert, verdicts, rules, subkey, time);
     candidates.any(|(component, body)| hints.verifies_back(component, body).is_some())
 }
 
-/// Whether a signature that says to be one of a subkey on the primary key would count at a time, in
-/// seconds since 1970. It is not verified.
-pub(crate) fn may_count(
-    cert: &Cert,
-    verdicts: &[Verdict],
-    rules: Rules,
-    subkey: Fingerprint,
-    time: u32,
-) -> bool {
-    candidates(cert, verdicts, rules, subkey, time).next().is_some()
-}
-
-/// The signatures in the good bindings of a subkey that would count at a time, each with the packet
-/// of the subkey.
-fn candidates<'a>(
+/// The signatures in the good bindings of a subkey that would count at a time, in seconds since
+/// 1970, if the subkey made them. Each has the packet of the subkey.
+pub(crate) fn candidates<'a>(
     cert: &'a Cert,
     verdicts: &[Verdict],
     rules: Rules,

@@ -38,6 +38,23 @@ fn fixed<const N: usize>(algorithm: &'static Algorithm, parts: &[&[u8]]) -> [u8;
     out
 }
 
+/// The name of a digest algorithm by its number (RFC 9580, section 9.5), as GnuPG writes it.
+#[must_use]
+pub fn digest_name(number: u8) -> Option<&'static str> {
+    Some(match number {
+        1 => "MD5",
+        2 => "SHA1",
+        3 => "RIPEMD160",
+        8 => "SHA256",
+        9 => "SHA384",
+        10 => "SHA512",
+        11 => "SHA224",
+        12 => "SHA3-256",
+        14 => "SHA3-512",
+        _ => return None,
+    })
+}
+
 /// A digest that is being computed.
 #[derive(Clone)]
 pub struct Hasher(State);

@@ -87,7 +87,7 @@ pub use ed25519::{Ed25519Key, Job, ed25519_verdicts};
 pub use error::{Reason, Reject};
 pub use error_kind::ErrorKind;
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
-pub use hash::{HashValue, Hasher, sha256};
+pub use hash::{HashValue, Hasher, digest_name, sha256};
 pub use holding::Holding;
 pub use identity::NUMBER_BITS_MAX;
 pub use judge::{Fault, Judge, Purpose, Use, Why};
@@ -103,7 +103,7 @@ pub use revoker::{DesignatedRevocation, RevokerState};
 pub use rules::{Gnupg, Rules, RulesError, Weak};
 pub use served::DESIGNATED_MAX;
 pub use served::{Serving, ThirdParty, USER_ID_BYTES_MAX};
-pub use signature::{ISSUERS_MAX, Revoker, Signature, kind};
+pub use signature::{ISSUERS_MAX, Revoker, Signature, Subpacket, Subpackets, kind};
 pub use split::{BATCH_BYTES, Batch, CERT_BYTES_MAX, Item, Splitter};
 pub use summary::{
     Capabilities, KeySummary, Preferences, RevokerSummary, Span, Summary, UserIdContent,

@@ -422,6 +422,13 @@ impl<'a> Hints<'a> {
         Self::within(cert, BACK_SIGNATURES_NS)
     }
 
+    /// As [`Self::of_bounded_cost`], for one of the subkeys: each has the same part of the cost. At
+    /// least one signature is tried.
+    pub(crate) fn of_subkey(cert: &'a Cert) -> Option<Self> {
+        let subkeys = cert.packets().filter(|packet| packet.tag == Tag::PUBLIC_SUBKEY).count();
+        Self::within(cert, (BACK_SIGNATURES_NS / subkeys.max(1) as u64).max(1))
+    }
+
     fn within(cert: &'a Cert, left_ns: u64) -> Option<Self> {
         let primary = Key::parse(cert.packets().next()?).ok()?;
         let fingerprint = cert.fingerprint();

@@ -409,14 +409,17 @@ impl Revoker {
 }
 
 /// A signature subpacket (RFC 9580, section 5.2.3.7).
-pub(crate) struct Subpacket<'a> {
-    pub(crate) kind: u8,
-    pub(crate) critical: bool,
-    pub(crate) body: &'a [u8],
+pub struct Subpacket<'a> {
+    /// The type.
+    pub kind: u8,
+    /// Whether a reader that does not understand it must reject the signature.
+    pub critical: bool,
+    /// The content.
+    pub body: &'a [u8],
 }
 
 /// The subpackets of an area. The last item is `None` if a subpacket does not fit.
-pub(crate) struct Subpackets<'a>(pub(crate) &'a [u8]);
+pub struct Subpackets<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Subpackets<'a> {
     type Item = Option<Subpacket<'a>>;

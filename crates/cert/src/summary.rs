@@ -232,7 +232,7 @@ impl Summary {
         let had_signed = |subkey| {
             let known = self.subkeys.iter().find(|known| known.fingerprint == subkey);
             known.is_some_and(|known| !known.withheld.has(Capabilities::SIGN))
-                && back::may_count(cert, verdicts, Rules::Standard, subkey, now)
+                && back::candidates(cert, verdicts, Rules::Standard, subkey, now).next().is_some()
         };
         Self::with(Rules::Standard, cert, verdicts, now, had_signed)
     }

@@ -6,25 +6,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// A duplicate of the descriptor with this number.
-///
-/// # Errors
-///
-/// If the descriptor does not exist, or the process has too many descriptors.
-#[expect(unsafe_code, reason = "there is no safe way from a number to a descriptor")]
-pub(crate) fn duplicate(number: i32) -> io::Result<File> {
-    if number < 0 {
-        return Err(io::Error::from_raw_os_error(rustix::io::Errno::BADF.raw_os_error()));
-    }
-    // SAFETY: The number is only passed to `fcntl`, which fails if no descriptor has this number,
-    // before any other use. The borrowed descriptor is neither kept nor closed; its owner stays the
-    // same.
-    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-    Ok(File::from(rustix::io::fcntl_dupfd_cloexec(borrowed, 3)?))
-}
+use talaria_disk::duplicate;
 
 /// The descriptor number in a path such as `/dev/fd/3`; `None` for paths of files.
 fn number(path: &Path) -> Option<i32> {
@@ -76,9 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_descriptor_is_an_error() {
-        assert!(duplicate(-1).is_err());
-        assert!(duplicate(i32::MAX).is_err());
+    fn only_some_paths_name_descriptors() {
         assert_eq!(number(Path::new("/dev/fd/")), None);
         assert_eq!(number(Path::new("/dev/fd/+1")), None);
         assert_eq!(number(Path::new("/dev/fd/17")), Some(17));

@@ -72,7 +72,7 @@ impl PassphraseArgs {
         if let Some(number) = self.passphrase_fd {
             let name = format!("file descriptor {number}");
             let failed = |source| Error::Io { action: "read", name: name.clone(), source };
-            let line = first_line(descriptor::duplicate(number).map_err(failed)?);
+            let line = first_line(talaria_disk::duplicate(number).map_err(failed)?);
             passwords.push(passphrase(&line.map_err(failed)?, &name)?);
         }
         if let Some(name) = &self.passphrase_env {

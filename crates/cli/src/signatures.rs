@@ -15,7 +15,6 @@ use talaria::trust_models::Level;
 use talaria::{Belief, Error, RequiredSigners, TrustModel, day};
 
 use crate::context::Context;
-use crate::descriptor;
 use crate::error::CliError;
 use crate::keys::KeyArgs;
 use crate::render::printable;
@@ -37,7 +36,7 @@ impl StatusArgs {
             name: format!("file descriptor {number}"),
             source,
         };
-        let file = descriptor::duplicate(number).map_err(named)?;
+        let file = talaria_disk::duplicate(number).map_err(named)?;
         Ok(StatusFile(Some(file)))
     }
 }

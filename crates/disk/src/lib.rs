@@ -9,6 +9,8 @@
 //! Each of these steps goes through [`take`], so that a simulator of disks sees it and can make it
 //! fail ([`watch`]). SQLite has steps of its own.
 //!
+//! [`duplicate`] opens a file that the caller of a program has opened already.
+//!
 //! ```
 //! use std::io::Write as _;
 //! use talaria_disk::{NewFile, Readers};
@@ -24,12 +26,14 @@
 //! # Ok::<_, std::io::Error>(())
 //! ```
 
+mod descriptor;
 mod folder;
 mod name;
 mod new_file;
 mod step;
 mod written;
 
+pub use descriptor::duplicate;
 pub use folder::{
     FolderLock, create_folder, make_folder, open_lock, remove, remove_if_there, rename,
     rename_to_free, sync_folder, try_sync_folder,

@@ -7,21 +7,13 @@ const MD5: u8 = 1;
 
 /// Whether GnuPG 2.2 computes a digest.
 pub(crate) fn is_known_digest(number: u8) -> bool {
-    digest_name(number) != "?"
+    matches!(number, 1..=3 | 8..=11)
 }
 
 /// The name of a digest by its number (RFC 9580, section 9.5).
 pub(crate) fn digest_name(number: u8) -> &'static str {
-    match number {
-        1 => "MD5",
-        2 => "SHA1",
-        3 => "RIPEMD160",
-        8 => "SHA256",
-        9 => "SHA384",
-        10 => "SHA512",
-        11 => "SHA224",
-        _ => "?",
-    }
+    let name = talaria_cert::digest_name(number);
+    name.filter(|_| is_known_digest(number)).unwrap_or("?")
 }
 
 /// The number of a digest by its name, in any case, or as `H8`.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use talaria_cert::hex::Upper;
 use talaria_cert::{Hasher, KeySetup, Signature, Verdict, day};
 
 use crate::algorithm;
@@ -68,8 +69,9 @@ pub(crate) fn check(
         Err(code) => {
             let SignaturePacket { key_id, algorithm, digest, class, created, .. } = signature;
             let number = code.number();
-            let named =
-                signature.fingerprint.map_or("-".to_owned(), |fingerprint| hex(&fingerprint));
+            let named = signature
+                .fingerprint
+                .map_or("-".to_owned(), |fingerprint| Upper(&fingerprint).to_string());
             session.status.line(&format!(
                 "ERRSIG {key_id:016X} {algorithm} {digest} {class:02x} {created} {number} {named}"
             ));
@@ -113,7 +115,7 @@ fn introduce(session: &Session, signature: &SignaturePacket) {
     }
     let algorithm = algorithm::public_name(signature.algorithm);
     let key = match &signature.fingerprint {
-        Some(fingerprint) => hex(fingerprint),
+        Some(fingerprint) => Upper(fingerprint).to_string(),
         None => format!("{:016X}", signature.key_id),
     };
     session.log.info(format!("Signature made {}", time::local(signature.created)));
@@ -369,8 +371,4 @@ fn warn_of_other_file(session: &Session, setting: &Setting<'_>) {
             .log
             .info(format!("WARNING: not a detached signature; file '{file}' was NOT verified!"));
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }

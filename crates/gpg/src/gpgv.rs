@@ -155,11 +155,11 @@ fn read(arguments: Vec<OsString>) -> Result<Task, Exit> {
             Meaning::IgnoreTimeConflict => session.ignores_time_conflict = true,
             Meaning::StatusFd if number == -1 => session.status.stop(),
             Meaning::StatusFd => {
-                let file = descriptor::duplicate(number);
+                let file = talaria_disk::duplicate(number);
                 session.status.to_file(file.map_err(|error| invalid(&session, "status", &error))?);
             }
             Meaning::LoggerFd => {
-                let file = descriptor::duplicate(number);
+                let file = talaria_disk::duplicate(number);
                 session.log.to_file(file.map_err(|error| invalid(&session, "logger", &error))?);
             }
             Meaning::LogFile => {

@@ -5,13 +5,13 @@
 
 use talaria_cert::{
     Capabilities, Cert, CertificationVerifier, Fingerprint, Gnupg, Judge, Key, KeyId, KeySetup,
-    KeySummary, PacketRef, Rules, Signature, Summary, Tag, UserIdContent, UserIdSummary, Verdict,
-    Verification, kind, packets, verdicts,
+    KeySummary, PacketRef, Rules, Signature, Subpackets, Summary, Tag, UserIdContent,
+    UserIdSummary, Verdict, Verification, kind, packets, verdicts,
 };
 
 use crate::algorithm;
 use crate::session::Session;
-use crate::signature::{SignaturePacket, Subpackets, Unreadable};
+use crate::signature::{SignaturePacket, Unreadable};
 use crate::time;
 
 /// The type of a signature of a subkey on its primary key.

@@ -3,6 +3,8 @@
 //! The digest and the arithmetic are those of [`talaria_cert`]. The fields here decide what is
 //! reported, and which signatures gpgv takes for malformed.
 
+use talaria_cert::{Subpacket, Subpackets};
+
 use crate::algorithm;
 use crate::text::{mailbox, printable};
 
@@ -28,43 +30,6 @@ pub(crate) mod subpacket {
     pub(crate) const EMBEDDED: u8 = 32;
     pub(crate) const FINGERPRINT: u8 = 33;
     pub(crate) const KEY_BLOCK: u8 = 38;
-}
-
-/// A subpacket.
-pub(crate) struct Subpacket<'a> {
-    /// The type.
-    pub(crate) kind: u8,
-    /// A reader that does not understand it must reject the signature.
-    pub(crate) critical: bool,
-    /// The content.
-    pub(crate) body: &'a [u8],
-}
-
-/// The subpackets of an area. The last item is `None` if one does not fit.
-pub(crate) struct Subpackets<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Iterator for Subpackets<'a> {
-    type Item = Option<Subpacket<'a>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let area = std::mem::take(&mut self.0);
-        let (length, header) = match *area {
-            [] => return None,
-            [a @ 0..192, ..] => (usize::from(a), 1),
-            [a @ 192..=254, b, ..] => (((usize::from(a) - 192) << 8) + usize::from(b) + 192, 2),
-            [255, a, b, c, d, ..] => (u32::from_be_bytes([a, b, c, d]) as usize, 5),
-            _ => return Some(None),
-        };
-        let Some((subpacket, rest)) = area[header..].split_at_checked(length) else {
-            return Some(None);
-        };
-        self.0 = rest;
-        Some(subpacket.split_first().map(|(&kind, body)| Subpacket {
-            kind: kind & 0x7f,
-            critical: kind & 0x80 != 0,
-            body,
-        }))
-    }
 }
 
 /// A signature packet.

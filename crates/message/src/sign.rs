@@ -377,18 +377,7 @@ pub(crate) fn salt_bytes(hash: u8) -> usize {
 }
 
 pub(crate) fn hash_name(hash: u8) -> &'static str {
-    match hash {
-        1 => "MD5",
-        2 => "SHA1",
-        3 => "RIPEMD160",
-        8 => "SHA256",
-        9 => "SHA384",
-        10 => "SHA512",
-        11 => "SHA224",
-        12 => "SHA3-256",
-        14 => "SHA3-512",
-        _ => "unknown",
-    }
+    talaria_cert::digest_name(hash).unwrap_or("unknown")
 }
 
 pub(crate) fn unsupported_hash(hash: u8) -> MessageError {

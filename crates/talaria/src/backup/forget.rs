@@ -45,7 +45,7 @@ impl ForgetPlan {
     /// # Errors
     ///
     /// [`ClientError::Halved`] with the first such client.
-    pub fn require_half(&self) -> Result<(), ClientError> {
+    pub fn refuse_halving(&self) -> Result<(), ClientError> {
         match halved(&self.listed, &self.ids()).into_iter().next() {
             None => Ok(()),
             Some(client) => Err(ClientError::Halved { client }),

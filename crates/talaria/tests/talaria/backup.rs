@@ -291,8 +291,8 @@ fn a_plan_to_forget_names_snapshots_and_changes_nothing() {
     let last = |last| Retention { last, ..Retention::default() };
     let two = plan(ToForget::Unkept(&last(2), grouping));
     assert_eq!(two.ids(), ids[..2].iter().copied().collect());
-    two.require_half().unwrap();
-    let three = plan(ToForget::Unkept(&last(1), grouping)).require_half().unwrap_err();
+    two.refuse_halving().unwrap();
+    let three = plan(ToForget::Unkept(&last(1), grouping)).refuse_halving().unwrap_err();
     assert_eq!(three.kind(), ErrorKind::Refused);
     assert!(matches!(three, ClientError::Halved { client } if client == Some(alice.fingerprint())));
     let named = plan(ToForget::Named(&[ids[3].to_string()]));

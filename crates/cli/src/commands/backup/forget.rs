@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let ForgetPlan { names, listed, .. } = &plan;
     if !args.dry_run {
         if !args.yes {
-            plan.require_half()?;
+            plan.refuse_halving()?;
         }
         let wanted = args.sign_with.as_deref();
         let authority = Authority::Role(Role::Forget);
