@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io::{BufReader, Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use crate::algorithm;
 use crate::armor::{Armor, may_be_armored};
@@ -218,6 +219,7 @@ fn verify(task: Task) -> Result<(), Exit> {
         name,
         output,
         has_failed_to_uncompress: false,
+        compressed_bytes: Rc::default(),
     };
     let result = input(&mut processor)?;
     if let Err(code) = result {

@@ -4,6 +4,7 @@
 //! the data, as in PGP 2; one-pass signatures, data, as many signatures; a signed text and its
 //! signatures. All else is refused.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Read};
 use std::rc::Rc;
@@ -26,6 +27,13 @@ const DEPTH_MAX: usize = 32;
 
 /// The maximum number of packets of a message that are kept. GnuPG has no limit.
 const NODES_MAX: usize = 1024;
+
+/// The maximum ratio of content to compressed message, for content beyond [`FREE_BYTES`]. GnuPG has
+/// no limit.
+const EXPANSION_MAX: u64 = 1100;
+
+/// The number of bytes of content that any message may have.
+const FREE_BYTES: u64 = 256 << 20;
 
 /// The number of bytes of content processed at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -98,6 +106,24 @@ pub(crate) struct Processor<'a> {
     pub(crate) output: Output,
     /// Damaged compressed data was reported.
     pub(crate) has_failed_to_uncompress: bool,
+    /// The bytes that were read of compressed packets outside of any other.
+    pub(crate) compressed_bytes: Rc<Cell<u64>>,
+}
+
+/// A reader that counts, if it has a counter.
+struct Counted<R> {
+    reader: R,
+    count: Option<Rc<Cell<u64>>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(out)?;
+        if let Some(count) = &self.count {
+            count.set(count.get() + read as u64);
+        }
+        Ok(read)
+    }
 }
 
 /// The packets of one level of nesting.
@@ -322,7 +348,9 @@ impl Processor<'_> {
         let mut body = Body::new(source, length);
         let algorithm = framing::byte(&mut body).ok().flatten().unwrap_or(0xff);
         let depth = level.depth + 1;
-        let inner = BufReader::with_capacity(PIECE_BYTES, &mut body);
+        let count = (level.depth == 1).then(|| Rc::clone(&self.compressed_bytes));
+        let counted = Counted { reader: &mut body, count };
+        let inner = BufReader::with_capacity(PIECE_BYTES, counted);
         let mut plain: Box<dyn Read + '_> = match algorithm {
             0 => Box::new(inner),
             1 => Box::new(flate2::bufread::DeflateDecoder::new(inner)),
@@ -383,11 +411,20 @@ impl Processor<'_> {
             self.output.begin();
             let is_text = matches!(mode, b't' | b'u');
             let mut buffer = vec![0; PIECE_BYTES];
+            let mut given = 0;
             loop {
                 let read = match body.read(&mut buffer) {
                     Ok(read) => read,
                     Err(error) => return self.cannot_uncompress(&error),
                 };
+                given += read as u64;
+                if level.depth > 1
+                    && given > FREE_BYTES
+                    && given / EXPANSION_MAX > self.compressed_bytes.get()
+                {
+                    let times = format!("the content is over {EXPANSION_MAX} times as large");
+                    return self.cannot_uncompress(&io::Error::other(times));
+                }
                 if read == 0 {
                     break;
                 }

@@ -187,3 +187,20 @@ fn odd_orders_of_packets_are_refused() {
         desk.same(&format!("{KEYS} {name} text"));
     }
 }
+
+#[test]
+fn a_small_message_with_far_too_much_content_is_refused() {
+    let Some(desk) = Desk::with_alice() else { return };
+    // A hole takes no room on the disk.
+    let zeros = std::fs::File::create(desk.path("zeros")).unwrap();
+    zeros.set_len(300 << 20).unwrap();
+    desk.gpg(&["-u", "alice", "-s", "--compress-algo", "bzip2", "-o", "small", "zeros"]);
+    assert!(desk.get("small").len() < 100_000);
+    for line in ["--keyring ./keys.gpg small", "--keyring ./keys.gpg -o output small"] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = desk.ours(&[&["--status-fd", "3"], &words[..]].concat(), b"");
+        assert_eq!((ran.code, &ran.file), (2, &None), "{ran:?}");
+        assert!(ran.err.contains("the content is over 1100 times as large"), "{}", ran.err);
+        assert!(!ran.status.contains("GOODSIG"), "{}", ran.status);
+    }
+}
