@@ -6,12 +6,14 @@
 //! sees what was not tested.
 
 mod peers;
+mod ports;
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::thread;
 
 pub use peers::peer;
+pub use ports::free_port;
 
 /// The variable with the path of the file to which tests that were left out are added.
 const RECORD: &str = "TALARIA_LEFT_OUT";

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::program::{Program, Serving, answer, corpus, form};
 use talaria::cert::Cert;
+use talaria_needs::free_port;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -374,7 +375,7 @@ fn the_service_manager_is_told_the_state_of_the_server() {
         let n = socket.recv(&mut buffer).unwrap();
         String::from_utf8(buffer[..n].to_vec()).unwrap()
     };
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let listen = free.to_string();
     let mut command = program.command(&["serve", "--listen", &listen]);
     let child = command.env("NOTIFY_SOCKET", &path).stderr(Stdio::null()).spawn().unwrap();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -16,6 +16,7 @@ use crate::program::{Program, half, operator_settings};
 use talaria::cert::{Cert, View};
 use talaria::store::{Access, Store};
 use talaria_corpus::{CorpusProfile, Generate, certs};
+use talaria_needs::free_port;
 
 /// The time limit for the server on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -82,7 +83,7 @@ fn acknowledged_uploads_survive_a_killed_server() {
     // Halves of certificates, so that some uploads add certificates and some merge.
     let all = certs(&Generate { seed: 12, first: 0, count: 1500, profile: CorpusProfile::small() });
     let uploads: Vec<Cert> = (0..2).flat_map(|odd| half(&all, odd)).collect();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let acknowledged: Arc<Mutex<BTreeSet<usize>>> = Arc::default();
     let next = Arc::new(AtomicUsize::new(0));
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -235,7 +236,7 @@ impl Pages {
 fn another_sqlite_program_costs_no_acknowledged_upload() {
     let program = Program::new();
     let all = certs(&Generate { seed: 3, first: 0, count: 200, profile: CorpusProfile::small() });
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mut server = start(&program, port);
     let foreign = |wait_ms: u32, sql: &str| {
         let wait = format!(".timeout {wait_ms}");
@@ -290,7 +291,7 @@ fn another_sqlite_program_costs_no_acknowledged_upload() {
 fn a_server_whose_store_is_replaced_ends() {
     let program = Program::new();
     let all = certs(&Generate { count: 12, ..Generate::default() });
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     program.ok(&["import", program.ring("first.pgp", &all[..1]).to_str().unwrap()]);
     let mut server = start(&program, address);
     assert!(all[1..4].iter().all(|cert| upload(address, cert)));

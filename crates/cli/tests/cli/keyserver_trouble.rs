@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{PipeReader, Read as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use talaria::cert::Cert;
 use talaria::store::{Access, Store};
+use talaria_needs::free_port;
 
 use crate::program::{Disk, Program, Serving, corpus};
 
@@ -191,7 +193,7 @@ fn a_limit_on_the_size_of_files_refuses_uploads_and_kills_nothing() {
     let certs = corpus(400);
     let limited = format!("ulimit -f 1024; exec '{}' \"$@\"", env!("CARGO_BIN_EXE_talaria"));
     let log = File::create(program.path("log")).unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mut command = Command::new("bash");
     command.args(["-c", &limited, "talaria", "--store"]).arg(program.store());
     command.args(["serve", "--listen", &free.to_string()]).env("TALARIA_CONFIG", "");

@@ -136,7 +136,7 @@ fn a_node_is_no_peer_of_itself_and_says_who_cannot_be_reached() {
         &Stop::default(),
     );
     assert_eq!(done.unwrap_err().word(), "own");
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", talaria_needs::free_port());
     let replica = FolderReplica::new(Arc::clone(&node.log));
     let done = sync(replica, &site.secrets[0], None, &free, &Stop::default());
     assert_eq!(done.unwrap_err().word(), "connect");

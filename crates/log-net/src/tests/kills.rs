@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -138,12 +137,8 @@ fn no_acknowledged_entry_is_lost_by_kill_9_of_three_nodes_under_load() {
     let site = Site::new(3);
     site.copy_to(1);
     site.copy_to(2);
-    // Three ports that are free now.
-    let ports: Vec<TcpListener> =
-        (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let addresses: Vec<String> =
-        ports.iter().map(|port| port.local_addr().unwrap().to_string()).collect();
-    drop(ports);
+        (0..3).map(|_| format!("127.0.0.1:{}", talaria_needs::free_port())).collect();
     let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
     let start = |number: usize| {
         let mut peers = addresses.clone();

@@ -1,7 +1,7 @@
 //! Nodes that know no peers, only a NATS server.
 
 use std::collections::BTreeSet;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -21,8 +21,7 @@ struct Nats {
 
 impl Nats {
     fn start(folder: &Path) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self::start_at(folder, &port.to_string())
+        Self::start_at(folder, &talaria_needs::free_port().to_string())
     }
 
     fn start_at(folder: &Path, port: &str) -> Self {

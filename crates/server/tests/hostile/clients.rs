@@ -12,14 +12,15 @@ use sequoia_openpgp::cert::{CertBuilder, CipherSuite};
 use sequoia_openpgp::packet::UserID;
 use sequoia_openpgp::serialize::MarshalInto as _;
 use talaria_cert::{Cert, Tag, View};
+use talaria_needs::free_port;
 use talaria_recon::{Digest, GossipMessage, Prefix, PrefixTree};
 use talaria_server::Rate;
 
 use crate::attacks::with_signatures;
 use crate::http2;
 use crate::site::{
-    Got, NOW, PATIENCE, Site, config, connect, free_port, generated, get, gossiping, read_to_end,
-    request, wait_for,
+    Got, NOW, PATIENCE, Site, config, connect, generated, get, gossiping, read_to_end, request,
+    wait_for,
 };
 use crate::{DELAY, MIB, alone, assert_serves, beside_others, open_files, tls};
 

@@ -14,6 +14,7 @@ use crate::site::peer::Peer;
 use crate::site::sks::{self, Sks};
 use crate::site::{NOW, Site, generated, gossiping, wait_for};
 use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag, View};
+use talaria_needs::free_port;
 use talaria_recon::{Digest, PrefixTree};
 use talaria_server::GossipPeer;
 use talaria_store::{Return, Store};
@@ -427,7 +428,7 @@ fn a_blocked_certificate_does_not_return_by_gossip() {
 fn gossip_resumes_with_a_peer_that_was_down() {
     let certs = generated(30);
     let ours = Site::with(&certs[..20], gossiping());
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = SocketAddr::from(([127, 0, 0, 1], free_port()));
     ours.add_peer(port, View::Sks);
     wait_for("it fails", || ours.peer(port)["failing"].as_u64() >= Some(2));
     let status = ours.peer(port);

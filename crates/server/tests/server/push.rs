@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::site::{Site, agent, armored, free_port, make, next_second, wait_for};
+use crate::site::{Site, agent, armored, make, next_second, wait_for};
+use talaria_needs::free_port;
 use talaria_server::Config;
 
 /// A server on a known port, which pushes to the port of another server.

@@ -7,9 +7,10 @@ use sequoia_openpgp as openpgp;
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::SerializeInto as _;
 use talaria_cert::ThirdParty;
+use talaria_needs::free_port;
 use talaria_server::Config;
 
-use crate::site::{Gpg, Site, armored, free_port, make, next_second, wait_for};
+use crate::site::{Gpg, Site, armored, make, next_second, wait_for};
 
 /// `of` with a signature by `by` on its user ID.
 fn certified(of: &openpgp::Cert, by: &openpgp::Cert) -> openpgp::Cert {

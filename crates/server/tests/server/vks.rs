@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::site::{Got, Site, agent, armored, free_port, make, request, user_ids, wait_for};
+use crate::site::{Got, Site, agent, armored, make, request, user_ids, wait_for};
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::MarshalInto as _;
 use sequoia_openpgp::types::{ReasonForRevocation, SignatureType};
 use serde_json::{Value, json};
+use talaria_needs::free_port;
 use talaria_server::Config;
 
 /// Debian's `python3-aiosmtpd`, which puts mails into a folder.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -46,7 +46,7 @@ fn digests_equal_those_of_sks() {
     ] {
         fs::create_dir_all(base.join(part)).unwrap();
     }
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = talaria_needs::free_port();
     let configuration = format!(
         "hostname: localhost\nnodename: test\nhkp_address: 127.0.0.1\nhkp_port: {port}\n\
          pagesize: 16\nptree_pagesize: 16\ndisable_mailsync:\n"

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use talaria::cert::{Cert, enarmor};
+use talaria_needs::free_port;
 
 use super::Program;
 
@@ -68,9 +69,7 @@ impl Serving {
     /// Starts a server with further settings, whose standard error goes to `log`, and waits until
     /// it answers.
     pub(crate) fn start_with_log(program: &Program, settings: &str, log: Stdio) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let listen = address.to_string();
         let file = operator_settings(program);
         let all = std::fs::read_to_string(&file).unwrap() + settings;

@@ -1,12 +1,14 @@
 //! Real servers, each on a free port of this machine with a folder of its own.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use talaria_needs::free_port;
 
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,9 +24,7 @@ impl Running {
     /// Starts a server. `command` gets a folder and a port.
     fn start(command: impl FnOnce(&Path, u16) -> Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let log = fs::File::create(folder.path().join("log")).unwrap();
         let mut command = command(folder.path(), address.port());
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);

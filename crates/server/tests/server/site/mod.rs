@@ -10,9 +10,8 @@ pub(crate) mod peer;
 pub(crate) mod sks;
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -301,16 +300,6 @@ pub(crate) fn user_ids(cert: &openpgp::Cert) -> Vec<String> {
         .collect();
     texts.sort();
     texts
-}
-
-/// A port that nobody has, and that nobody gets who asks for any port: it is below those that the
-/// kernel gives out.
-pub(crate) fn free_port() -> u16 {
-    static GIVEN: AtomicU16 = AtomicU16::new(0);
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    // Programs of several tests may run at the same time.
-    let first = 20_000 + u16::try_from(std::process::id() % 100).unwrap() * 100;
-    (0..100).map(|_| first + GIVEN.fetch_add(1, Ordering::Relaxed) % 100).find(is_free).unwrap()
 }
 
 /// Waits until a condition holds.

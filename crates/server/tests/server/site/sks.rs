@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use talaria_cert::Cert;
+use talaria_needs::free_port;
 use talaria_recon::{Decoder, Exchange, ExchangeRole, GossipMessage, Outbox, PrefixTree, Settings};
 
 use super::wait_for;
@@ -46,8 +47,7 @@ impl Sks {
         ] {
             fs::create_dir_all(base.join(part)).unwrap();
         }
-        let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (hkp_port, recon_port) = (port(), port());
+        let (hkp_port, recon_port) = (free_port(), free_port());
         let configuration = format!(
             "hostname: localhost\nnodename: test\nhkp_address: 127.0.0.1\nhkp_port: {hkp_port}\n\
              recon_address: 127.0.0.1\nrecon_port: {recon_port}\npagesize: 16\n\
