@@ -225,13 +225,17 @@ impl Summary {
     }
 
     /// The summary by the standard rules at another time. This is one of the same certificate, which
-    /// may have lost parts since. No signature is verified: a subkey that had not signed the
-    /// primary key still has not.
+    /// may have lost parts since. No signature is verified for a later time: a subkey that was not
+    /// known to have signed the primary key still is not.
     #[must_use]
     pub fn at_another_time(&self, cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
+        if now < self.holds.from {
+            // The subkeys that had ended were not asked.
+            return Self::evaluate(cert, verdicts, now);
+        }
         let had_signed = |subkey| {
             let known = self.subkeys.iter().find(|known| known.fingerprint == subkey);
-            known.is_some_and(|known| !known.withheld.has(Capabilities::SIGN))
+            known.is_some_and(|known| known.bound && !known.withheld.has(Capabilities::SIGN))
                 && back::candidates(cert, verdicts, Rules::Standard, subkey, now).next().is_some()
         };
         Self::with(Rules::Standard, cert, verdicts, now, had_signed)

@@ -18,12 +18,13 @@ use talaria::cert::{
     Armor, BATCH_BYTES, Capabilities, Cert as OwnCert, Fault, Gnupg, Judge, Purpose, Rules,
     Splitter, Summary, Tag, Verification, verdicts,
 };
-use talaria::message::openpgp::Cert;
-use talaria::message::openpgp::cert::CertParser;
+use talaria::message::openpgp::cert::{CertBuilder, CertParser};
+use talaria::message::openpgp::packet::signature::SignatureBuilder;
 use talaria::message::openpgp::parse::Parse as _;
 use talaria::message::openpgp::policy::StandardPolicy;
 use talaria::message::openpgp::serialize::MarshalInto as _;
-use talaria::message::openpgp::types::RevocationStatus;
+use talaria::message::openpgp::types::{KeyFlags, RevocationStatus, SignatureType};
+use talaria::message::openpgp::{Cert, Packet};
 use talaria::message::{Recipients, judge, read_cert, usable};
 use talaria::store::{Access, Cursor, Order, Row, Store};
 use talaria::{ImportOptions, Input, Monitor, import};
@@ -212,12 +213,12 @@ fn odd_certificates_are_judged_alike_everywhere() {
             let listed = Summary::evaluate(cert, &verdicts, NOW);
             let able = usize::from(listed.able(NOW).has(Capabilities::ENCRYPT));
             let mut different = disagreements(cert, &listed, NOW);
-            // Two years later, without another verification.
-            let later = NOW + 730 * 86_400;
-            if listed.at_another_time(cert, &verdicts, later)
-                != Summary::evaluate(cert, &verdicts, later)
-            {
-                different.push(format!("{} two years later", cert.fingerprint()));
+            // Two years later, without another verification, and with a clock that is wrong.
+            for time in [NOW + 730 * 86_400, NOW - 2_500 * 86_400] {
+                let again = listed.at_another_time(cert, &verdicts, time);
+                if again != Summary::evaluate(cert, &verdicts, time) {
+                    different.push(format!("{} at {time}", cert.fingerprint()));
+                }
             }
             (able, different)
         })
@@ -377,5 +378,40 @@ fn the_rules_of_gnupg_are_those_of_gpg() {
             }
         }
         assert!(different.is_empty(), "{}", different.join("\n"));
+    }
+}
+
+/// Somebody else's key, bound as a subkey for signing, signs at no time: not before it ended, when
+/// the clock goes back, nor after its binding has begun.
+#[test]
+fn a_stolen_subkey_signs_at_no_other_time_either() {
+    const DAY: u32 = 86_400;
+    let at = |time: u32| SystemTime::UNIX_EPOCH + Duration::from_secs(time.into());
+    let made = NOW - 1_000 * DAY;
+    let builder = || CertBuilder::new().set_creation_time(at(made)).add_userid("Mallory");
+    let alice = builder().add_signing_subkey().generate().unwrap().0.strip_secret_key_material();
+    let key = alice.keys().subkeys().next().unwrap().key().clone();
+    let mallory = builder().generate().unwrap().0;
+    let primary = mallory.primary_key().key().clone().parts_into_secret().unwrap();
+    let ended = (made, Some(Duration::from_secs(u64::from(100 * DAY))), made + 50 * DAY);
+    let begins = (NOW + 10 * DAY, None, NOW + 20 * DAY);
+    for (bound, validity, time) in [ended, begins] {
+        let binding = SignatureBuilder::new(SignatureType::SubkeyBinding)
+            .set_signature_creation_time(at(bound))
+            .unwrap()
+            .set_key_flags(KeyFlags::empty().set_signing())
+            .unwrap()
+            .set_key_validity_period(validity)
+            .unwrap()
+            .sign_subkey_binding(&mut primary.clone().into_keypair().unwrap(), None, &key)
+            .unwrap();
+        let thief = mallory.clone().strip_secret_key_material();
+        let thief = thief.insert_packets([Packet::from(key.clone()), binding.into()]).unwrap().0;
+        let own = OwnCert::parse(&thief.to_vec().unwrap()).unwrap();
+        let verdicts = verdicts(&[&own], Verification::Full).remove(0);
+        let listed = Summary::evaluate(&own, &verdicts, NOW);
+        let again = listed.at_another_time(&own, &verdicts, time);
+        assert_eq!(again, Summary::evaluate(&own, &verdicts, time));
+        assert_eq!(again.keys_for(Purpose::Sign, time).unwrap_err().fault, Fault::NotSignedBack);
     }
 }
