@@ -5,8 +5,8 @@ use std::{fmt, io};
 
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
-    Issuer, Message, MessageKind, NotCounted, Outcome, Parts, Profile, ReadLimits, ReadOptions,
-    Rules, Secrets, SignatureReport, Spool, Verifier, read_message, verify_inline,
+    Message, MessageKind, NotCounted, Outcome, Parts, Profile, ReadLimits, ReadOptions, Rules,
+    Secrets, SignatureReport, Spool, Verifier, lookup_in, read_message, verify_inline,
 };
 
 use crate::error::{BackupError, Result};
@@ -57,12 +57,7 @@ pub(crate) fn open(
 
 /// A verifier that knows these certificates, at the time `now`.
 pub(crate) fn verifier(certs: Arc<[Cert]>, now: u32) -> Verifier<'static> {
-    let lookup = move |issuer: &Issuer| {
-        let id = issuer.key_id.to_string();
-        let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
-        certs.iter().filter(has).cloned().collect()
-    };
-    Verifier::new(Box::new(lookup), Rules::default(), now)
+    Verifier::new(lookup_in(certs), Rules::default(), now)
 }
 
 /// Whether a key that signed is compromised, or was revoked before it signed.

@@ -143,12 +143,9 @@ impl Sealing {
             (Some(_), Some(cert)) => {
                 let mut recipients = Recipients::default();
                 // A client whose clock is slow can still use the epoch.
-                recipients
-                    .add(cert, Rules::default(), &mut |_| Vec::new(), now.max(created))
-                    .map_err(|source| BackupError::Message {
-                        name: cert_name(&cert.fingerprint()),
-                        source,
-                    })?;
+                recipients.add(cert, Rules::default(), &mut |_| None, now.max(created)).map_err(
+                    |source| BackupError::Message { name: cert_name(&cert.fingerprint()), source },
+                )?;
                 Some(recipients)
             }
             (Some(_), None) => {

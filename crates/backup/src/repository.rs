@@ -744,7 +744,7 @@ impl Repository {
     fn put_for(&self, name: &str, plain: &[u8], to: &Cert, now: u32) -> Result<()> {
         let failed = |source| BackupError::Message { name: name.into(), source };
         let mut recipients = Recipients::default();
-        recipients.add(to, Rules::default(), &mut |_| Vec::new(), now).map_err(failed)?;
+        recipients.add(to, Rules::default(), &mut |_| None, now).map_err(failed)?;
         let mut options = EncryptOptions::default();
         options.size = Some(plain.len() as u64);
         options.threads = 1;

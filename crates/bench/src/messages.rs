@@ -18,7 +18,8 @@ use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::{
-    EncryptOptions, Issuer, Opener, Recipients, Rules, Sealer, SigningKey, Verifier, signing_key,
+    EncryptOptions, Issuer, Opener, Recipients, Rules, Sealer, SigningKey, Verifier, lookup_in,
+    signing_key,
 };
 
 use crate::error::BenchError;
@@ -466,8 +467,7 @@ fn signatures(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchEr
     assert_eq!(many, signed, "signatures with Ed25519 are the same each time");
     table.push(row("talaria, sign_many", documents.len(), cost));
     let lookup = |cert: &talaria_message::openpgp::Cert| {
-        let cert = cert.clone();
-        Verifier::new(Box::new(move |_: &Issuer| vec![cert.clone()]), Rules::default(), now)
+        Verifier::new(lookup_in([cert.clone()]), Rules::default(), now)
     };
     let verifier = lookup(&cert);
     let (good, cost) = in_process(|| {

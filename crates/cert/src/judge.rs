@@ -16,6 +16,7 @@ use crate::rules::{Rules, Weak};
 use crate::signature::{Revoker, Signature, kind};
 use crate::summary::{Capabilities, KeySummary, Preferences, Summary, Validity, lacking_back};
 use crate::verdict::Verdict;
+use crate::verified::Verified;
 use crate::verify::good;
 
 /// A use of a key.
@@ -95,28 +96,27 @@ pub enum Fault {
 /// A certificate, and all that decides what it may be used for.
 #[derive(Clone, Debug)]
 pub struct Judge {
-    cert: Cert,
-    verdicts: Vec<Verdict>,
+    known: Verified,
     rules: Rules,
     /// The revocations of the primary key by designated revokers.
     by_others: Vec<DesignatedRevocation>,
 }
 
 impl Judge {
-    /// A judge of `cert`. `verdicts` are those on its signatures, in canonical order.
+    /// A judge of a certificate.
     ///
     /// Designated revokers are looked up at `now`, in seconds since 1970: `look_up` returns the
     /// body of the primary key packet with a fingerprint. Whether a revoker is itself revoked or
     /// expired does not matter.
     #[must_use]
     pub fn new(
-        cert: Cert,
-        verdicts: Vec<Verdict>,
+        known: Verified,
         rules: Rules,
         now: u32,
         mut look_up: impl FnMut(Fingerprint) -> Option<Vec<u8>>,
     ) -> Self {
-        let revokers = cert.revokers(&verdicts, now);
+        let cert = known.cert();
+        let revokers = cert.revokers(known.verdicts(), now);
         let mut by_others = Vec::new();
         for by in revokers.iter().flat_map(Revoker::fingerprints) {
             if let Some(body) = look_up(by) {
@@ -124,19 +124,26 @@ impl Judge {
             }
         }
         by_others.retain(|revocation| revocation.has_begun(now));
-        Self { cert, verdicts, rules, by_others }
+        Self { known, rules, by_others }
     }
 
     /// The certificate.
     #[must_use]
     pub fn cert(&self) -> &Cert {
-        &self.cert
+        self.known.cert()
+    }
+
+    /// One verdict per signature packet of the certificate, in canonical order.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        self.known.verdicts()
     }
 
     /// The state of all parts at a time, in seconds since 1970.
     #[must_use]
     pub fn at(&self, time: u32) -> Summary {
-        let mut summary = Summary::glance(self.rules, &self.cert, &self.verdicts, time);
+        let mut summary =
+            Summary::glance(self.rules, self.known.cert(), self.known.verdicts(), time);
         for revocation in self.by_others.iter().filter(|revocation| revocation.has_begun(time)) {
             summary.primary.revoked = true;
             for revoker in &mut summary.revokers {
@@ -220,19 +227,25 @@ impl Judge {
     fn lacks_back(&self, summary: &Summary, key: &KeySummary, purpose: Purpose, time: u32) -> bool {
         lacking_back(self.rules, key.capabilities).has(purpose.capability().0)
             && key.fingerprint != summary.fingerprint()
-            && !has_signed_back(&self.cert, &self.verdicts, self.rules, key.fingerprint, time)
+            && !has_signed_back(
+                self.known.cert(),
+                self.known.verdicts(),
+                self.rules,
+                key.fingerprint,
+                time,
+            )
     }
 
     /// The time from which on the certificate and one of its keys are bound by the self-signatures
     /// that are present, in seconds since 1970. Older ones may have been left out of this copy.
     #[must_use]
     pub fn bound_from(&self, key: Fingerprint) -> Option<u32> {
-        let is_primary = key == self.cert.fingerprint();
+        let is_primary = key == self.known.cert().fingerprint();
         let earliest = |first: &mut Option<u32>, made| {
             *first = Some(first.map_or(made, |first: u32| first.min(made)));
         };
         let (mut primary, mut subkey) = (None, None);
-        for (component, signature) in good(&self.cert, &self.verdicts) {
+        for (component, signature) in good(self.known.cert(), self.known.verdicts()) {
             if !self.rules.count(&signature, false) {
                 continue;
             }
@@ -253,17 +266,17 @@ impl Judge {
     /// The preferences of the owner at a time, in seconds since 1970.
     #[must_use]
     pub fn preferences(&self, time: u32) -> Preferences<'_> {
-        Summary::preferences(self.rules, &self.cert, &self.verdicts, time)
+        Summary::preferences(self.rules, self.known.cert(), self.known.verdicts(), time)
     }
 
     /// The times at which the answers may change, in seconds since 1970, ascending.
     #[must_use]
     pub fn times(&self) -> Vec<u32> {
-        let keys = || self.cert.packets().filter_map(|packet| Key::parse(packet).ok());
+        let keys = || self.known.cert().packets().filter_map(|packet| Key::parse(packet).ok());
         let created: Vec<u32> = keys().map(|key| key.created).collect();
         let mut times = created.clone();
         times.extend(self.by_others.iter().map(|revocation| revocation.created));
-        for (_, signature) in good(&self.cert, &self.verdicts) {
+        for (_, signature) in good(self.known.cert(), self.known.verdicts()) {
             times.push(signature.created);
             for back in back_signatures(&signature).filter_map(Signature::parse) {
                 times.extend([back.created, back.expires]);

@@ -73,6 +73,7 @@ mod timestamp;
 mod unhashed;
 pub mod user_id;
 mod verdict;
+mod verified;
 mod verify;
 mod view;
 mod visible;
@@ -118,6 +119,7 @@ pub use terms::{
 pub use timestamp::Timestamp;
 pub use unhashed::plain_signature;
 pub use verdict::{Verdict, Verification};
+pub use verified::Verified;
 pub use verify::{
     CertificationVerifier, Earlier, KeySetup, VERIFIER, carried_over, complete, renew, renewed,
     verdicts,

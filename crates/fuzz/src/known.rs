@@ -10,8 +10,8 @@ use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::packet::Key;
 use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use talaria_message::{
-    Issuer, Recipients, Rules, SignatureReport, Verifier, decryption_keys, make, read_cert,
-    read_certs,
+    Issuer, Recipients, Rules, SignatureReport, Verifier, decryption_keys, lookup_in, make,
+    read_cert, read_certs,
 };
 
 /// A time after that of the seeds.
@@ -37,19 +37,10 @@ pub fn keys() -> &'static [Cert] {
     CERTS.get_or_init(|| KEYS.iter().map(|key| read_cert(key).expect("a key")).collect())
 }
 
-/// The certificates among `certs` that have the key of an issuer.
-fn having(certs: &[Cert], issuer: &Issuer) -> Vec<Cert> {
-    let named = |cert: &&Cert| {
-        cert.keys()
-            .any(|key| u64::from_str_radix(&key.key().keyid().to_hex(), 16) == Ok(issuer.key_id.0))
-    };
-    certs.iter().filter(named).cloned().collect()
-}
-
 /// A verifier with the certificates of all keys here.
 #[must_use]
 pub fn verifier() -> Verifier<'static> {
-    Verifier::new(Box::new(|issuer: &Issuer| having(keys(), issuer)), Rules::default(), NOW)
+    Verifier::new(lookup_in(keys()), Rules::default(), NOW)
 }
 
 /// A verifier without certificates.
@@ -92,14 +83,7 @@ pub fn judged(bytes: &[u8]) {
     let Ok(certs) = read_certs(certs) else { return };
     let certs: Vec<Cert> = certs.into_iter().filter_map(Result::ok).collect();
     let now = TIMES[usize::from(choice) % TIMES.len()];
-    let verifier = || {
-        let certs = certs.clone();
-        Verifier::new(
-            Box::new(move |issuer: &Issuer| having(&certs, issuer)),
-            Rules::default(),
-            now,
-        )
-    };
+    let verifier = || Verifier::new(lookup_in(certs.clone()), Rules::default(), now);
     let good = |reports: &[SignatureReport]| {
         reports.iter().map(SignatureReport::is_good).collect::<Vec<_>>()
     };
@@ -115,7 +99,7 @@ pub fn judged(bytes: &[u8]) {
     }
     let certifier = &keys()[0];
     for cert in &certs {
-        let _ = Recipients::default().add(cert, Rules::default(), &mut |_| Vec::new(), now);
+        let _ = Recipients::default().add(cert, Rules::default(), &mut |_| None, now);
         let Ok(user_ids) = make::certifiable(cert, Rules::default(), now) else { continue };
         for user_id in user_ids.iter().take(2) {
             let says = make::CertifyOptions::default();

@@ -308,7 +308,7 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut recipients = Recipients::default();
     recipients.add_password(Password::from("seed"));
     for cert in keys().iter().take(2) {
-        recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW)?;
+        recipients.add(cert, Rules::default(), &mut |_| None, NOW)?;
     }
     for choice in 0..6 {
         let sum = [&[9][..], &[5; 32], &160_u16.to_be_bytes()].concat();
@@ -357,7 +357,7 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         judged(folder, number, cert, &signature[1..])?;
         // Only for the key, so nothing else opens it.
         let mut recipients = Recipients::default();
-        recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW)?;
+        recipients.add(cert, Rules::default(), &mut |_| None, NOW)?;
         let options = EncryptOptions::default();
         let mut message = vec![0; 32];
         encrypt(&text[..], &mut message, &recipients, &mut signers, &options, NOW)?;
@@ -378,7 +378,7 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
 
     let cert = generate(&GenerateOptions::default(), &Protection::Unprotected, NOW - 1000)?.cert;
     let mut readers = Recipients::default();
-    readers.add(&cert, Rules::default(), &mut |_| Vec::new(), NOW)?;
+    readers.add(&cert, Rules::default(), &mut |_| None, NOW)?;
     let certificate = Certificate::minimal(&cert.to_vec()?)?;
     let mut key = signing_key(&cert, Rules::default(), NOW, &mut |_, _| None)?;
     let entries = crate::log::seed(&mut key, &certificate, &readers);

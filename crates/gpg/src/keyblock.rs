@@ -6,7 +6,7 @@
 use talaria_cert::{
     Capabilities, Cert, CertificationVerifier, Fingerprint, Gnupg, Judge, Key, KeyId, KeySetup,
     KeySummary, PacketRef, Rules, Signature, Subpackets, Summary, Tag, UserIdContent,
-    UserIdSummary, Verdict, Verification, kind, packets, verdicts,
+    UserIdSummary, Verdict, Verified, kind, packets,
 };
 
 use crate::algorithm;
@@ -149,29 +149,21 @@ impl Keyblock {
     ) -> Option<Self> {
         let cert = Cert::parse(raw).ok()?;
         let id = cert.fingerprint().key_id();
-        let mut verdicts = verdicts(&[&cert], Verification::Full).remove(0);
         // GnuPG finds self-signatures by the key ID that they name, and the user may reject
         // digests. Revocations count whatever they are.
-        let mut numbered = verdicts.iter_mut();
-        let mut latest = session.now;
-        for packet in cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE) {
-            let (Some(verdict), Some(signature)) = (numbered.next(), Signature::parse(packet.body))
-            else {
-                continue;
-            };
-            let is_weak = session.is_weak_for_keys(signature.hash);
-            if !signature.revokes() && (is_weak || named_by(packet.body) != id) {
-                *verdict = if *verdict == Verdict::Good { Verdict::Weak } else { *verdict };
-            }
-            // GnuPG accepts self-signatures that are dated in the future.
-            if *verdict == Verdict::Good {
-                latest = latest.max(signature.created);
-            }
-        }
-        let judge = Judge::new(cert, verdicts.clone(), Rules::Gnupg(Gnupg::V2_2), latest, revoker);
+        let known = Verified::new(cert).weakened(|body| {
+            Signature::parse(body).is_some_and(|signature| {
+                let is_weak = session.is_weak_for_keys(signature.hash) || named_by(body) != id;
+                is_weak && !signature.revokes()
+            })
+        });
+        // GnuPG accepts self-signatures that are dated in the future.
+        let made = known.good().filter_map(Signature::parse).map(|signature| signature.created);
+        let latest = made.fold(session.now, u32::max);
+        let judge = Judge::new(known, Rules::Gnupg(Gnupg::V2_2), latest, revoker);
         let summary = judge.at(latest);
         let is_early = summary.primary.created > session.now && !session.ignores_time_conflict;
-        let states = States { session, judge: &judge, verdicts: &verdicts, summary: &summary };
+        let states = States { session, judge: &judge, summary: &summary };
         let mut keys = Vec::new();
         for packet in packets(raw).map_while(Result::ok) {
             if !matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY) {
@@ -240,8 +232,6 @@ impl Keyblock {
 struct States<'a> {
     session: &'a Session,
     judge: &'a Judge,
-    /// The verdicts on the signatures of the certificate, in canonical order.
-    verdicts: &'a [Verdict],
     summary: &'a Summary,
 }
 
@@ -286,7 +276,7 @@ impl States<'_> {
     /// digest.
     fn back(&self, subkey: Fingerprint) -> (Back, Option<(u32, u8)>) {
         let cert = self.judge.cert();
-        let mut verdicts = self.verdicts.iter();
+        let mut verdicts = self.judge.verdicts().iter();
         let mut component = None;
         let mut newest: Option<(PacketRef<'_>, SignaturePacket)> = None;
         for packet in cert.packets() {

@@ -176,7 +176,7 @@ impl Certificate {
 
         let name = || cert.fingerprint().to_hex();
         let form = |source| SignerError::Form { name: name(), source };
-        let found = usable(cert, Purpose::Sign, Rules::default(), &mut |_| Vec::new(), now)?;
+        let found = usable(cert, Purpose::Sign, Rules::default(), &mut |_| None, now)?;
         let supported = found.keys.iter().filter(|key| key.pk_algo().is_supported());
         let signers: Vec<KeyName> =
             supported.filter_map(|key| KeyName::of_openpgp(&key.fingerprint())).collect();

@@ -16,7 +16,7 @@ use crate::read::{ReadOptions, Received, read_message};
 use crate::recognise::Message;
 use crate::secrets::Secrets;
 use crate::verify::report::Issuer;
-use crate::verify::{Lookup, Verifier};
+use crate::verify::{Lookup, Verifier, lookup_in};
 
 /// Reads encrypted messages, signed messages and texts with a cleartext signature; armored or not.
 ///
@@ -181,11 +181,9 @@ impl<'a> Decryptor<'a> {
             ..Secrets::default()
         };
         let (certs, mut further) = (self.certs, self.lookup);
+        let mut given = lookup_in(certs);
         let lookup = move |issuer: &Issuer| {
-            let id = issuer.key_id.to_string();
-            let has =
-                |cert: &&openpgp::Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
-            let mut found: Vec<_> = certs.iter().filter(has).cloned().collect();
+            let mut found = given(issuer);
             found.extend(further.iter_mut().flat_map(|further| further(issuer)));
             found
         };

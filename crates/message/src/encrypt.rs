@@ -18,7 +18,7 @@ use crate::compression::Compression;
 use crate::content::{self, Literal};
 use crate::error::{KeyFault, MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
-use crate::judged::{LookUp, judge, refused, usable_by};
+use crate::judged::{FindRevoker, judge, refused, usable_by};
 use crate::password::{Stretched, Wrapping};
 use crate::preferences::Preferences;
 use crate::random;
@@ -66,8 +66,8 @@ pub struct Recipients {
 
 impl Recipients {
     /// Adds all encryption keys of a certificate that may be used at `now`, in seconds since 1970.
-    /// `look_up` finds its designated revokers. Returns the weakest self-signature that they need,
-    /// if it has a broken hash function.
+    /// `find` finds its designated revokers. Returns the weakest self-signature that they need, if
+    /// it has a broken hash function.
     ///
     /// # Errors
     ///
@@ -76,10 +76,10 @@ impl Recipients {
         &mut self,
         cert: &openpgp::Cert,
         rules: Rules,
-        look_up: LookUp<'_>,
+        find: FindRevoker<'_>,
         now: u32,
     ) -> Result<Option<Weak>> {
-        self.add_judged(cert, judge(cert, rules, look_up, now)?, now)
+        self.add_judged(cert, judge(cert, rules, find, now)?, now)
     }
 
     /// As [`Self::add`], with the judge of the certificate.

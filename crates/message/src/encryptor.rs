@@ -4,14 +4,13 @@ use std::io::{Read, Write};
 
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::crypto::Password;
-use talaria_cert::Rules;
+use talaria_cert::{Cert, Fingerprint, Rules};
 
 use crate::armor::{ArmorWriter, Label};
 use crate::encrypt::{EncryptOptions, Encrypted, Recipients, encrypt};
 use crate::error::Result;
 use crate::keys::signing_key;
 use crate::sign::SigningKey;
-use crate::verify::Lookup;
 
 /// Encrypts to certificates and passphrases, and signs if there are signers.
 ///
@@ -31,7 +30,7 @@ use crate::verify::Lookup;
 pub struct Encryptor<'a> {
     now: u32,
     rules: Rules,
-    lookup: Lookup<'a>,
+    find_revoker: Box<dyn FnMut(Fingerprint) -> Option<Cert> + Send + 'a>,
     recipients: Recipients,
     signers: Vec<SigningKey>,
     options: EncryptOptions,
@@ -45,7 +44,7 @@ impl<'a> Encryptor<'a> {
         Self {
             now,
             rules: Rules::default(),
-            lookup: Box::new(|_| Vec::new()),
+            find_revoker: Box::new(|_| None),
             recipients: Recipients::default(),
             signers: Vec::new(),
             options: EncryptOptions::default(),
@@ -62,10 +61,10 @@ impl<'a> Encryptor<'a> {
     }
 
     /// Sets a function that finds the designated revokers of recipients that are added after this
-    /// call, for example in a store.
+    /// call by their fingerprints, for example in a store.
     #[must_use]
-    pub fn lookup(mut self, lookup: Lookup<'a>) -> Self {
-        self.lookup = lookup;
+    pub fn revokers(mut self, find: impl FnMut(Fingerprint) -> Option<Cert> + Send + 'a) -> Self {
+        self.find_revoker = Box::new(find);
         self
     }
 
@@ -76,7 +75,7 @@ impl<'a> Encryptor<'a> {
     /// [`MessageError::Key`](crate::MessageError::Key) if the certificate has no valid encryption
     /// key.
     pub fn to(mut self, recipient: &openpgp::Cert) -> Result<Self> {
-        self.recipients.add(recipient, self.rules, &mut *self.lookup, self.now)?;
+        self.recipients.add(recipient, self.rules, &mut *self.find_revoker, self.now)?;
         Ok(self)
     }
 

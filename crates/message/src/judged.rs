@@ -6,33 +6,45 @@ use sequoia_openpgp as openpgp;
 use sequoia_openpgp::packet::Key;
 use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::serialize::MarshalInto as _;
-use talaria_cert::{Cert, Fault, Fingerprint, Judge, Purpose, Rules, Verification, Weak, Why};
+use talaria_cert::{Cert, Fault, Fingerprint, Judge, Purpose, Rules, Verified, Weak, Why};
 
 use crate::certs::sound;
 use crate::error::{Bound, KeyFault, MessageError, Result};
 use crate::guard::guarded;
 use crate::unsupported::unsupported;
-use crate::verify::report::Issuer;
 
-/// A function that finds certificates by one of their keys.
-pub type LookUp<'l> = &'l mut dyn FnMut(&Issuer) -> Vec<openpgp::Cert>;
+/// A function that finds the certificate with a fingerprint, to look for its revocations of another.
+pub type FindRevoker<'l> = &'l mut dyn FnMut(Fingerprint) -> Option<Cert>;
 
-/// The judge of `cert`. `look_up` finds its designated revokers, whose revocations made by `now`,
-/// in seconds since 1970, count.
+/// `cert` with its signatures verified.
 ///
 /// # Errors
 ///
 /// [`MessageError::Key`] if the certificate cannot be read.
-pub fn judge(cert: &openpgp::Cert, rules: Rules, look_up: LookUp<'_>, now: u32) -> Result<Judge> {
+pub fn verified(cert: &openpgp::Cert) -> Result<Verified> {
     let unreadable = || refused(cert, KeyFault::Other("cannot be read".into()));
     let bytes = guarded(|| sound(cert).to_vec().ok()).flatten().ok_or_else(unreadable)?;
     let own = Cert::parse(&bytes).map_err(|_| unreadable())?;
-    let verdicts = talaria_cert::verdicts(&[&own], Verification::Full).remove(0);
-    Ok(Judge::new(own, verdicts, rules, now, |by| {
-        let issuer = Issuer { key_id: by.key_id(), fingerprint: Some(by) };
-        let theirs = look_up(&issuer).into_iter().find(|cert| is(&cert.fingerprint(), by))?;
-        theirs.primary_key().key().to_vec().ok()
-    }))
+    guarded(|| Verified::new(own)).ok_or_else(unreadable)
+}
+
+/// The judge of `known`. `find` finds its designated revokers, whose revocations made by `now`, in
+/// seconds since 1970, count.
+#[must_use]
+pub fn judge_of(known: Verified, rules: Rules, find: FindRevoker<'_>, now: u32) -> Judge {
+    Judge::new(known, rules, now, |by| {
+        let revoker = find(by)?;
+        revoker.packets().next().map(|key| key.body.to_vec())
+    })
+}
+
+/// The judge of `cert`, as [`judge_of`].
+///
+/// # Errors
+///
+/// The errors of [`verified`].
+pub fn judge(cert: &openpgp::Cert, rules: Rules, find: FindRevoker<'_>, now: u32) -> Result<Judge> {
+    Ok(judge_of(verified(cert)?, rules, find, now))
 }
 
 /// The keys of a certificate that may be used for a purpose.
@@ -45,8 +57,8 @@ pub struct Usable {
     pub judge: Judge,
 }
 
-/// The keys of `cert` that may be used for `purpose` at `now`, in seconds since 1970. `look_up`
-/// finds its designated revokers.
+/// The keys of `cert` that may be used for `purpose` at `now`, in seconds since 1970. `find` finds
+/// its designated revokers.
 ///
 /// # Errors
 ///
@@ -55,10 +67,10 @@ pub fn usable(
     cert: &openpgp::Cert,
     purpose: Purpose,
     rules: Rules,
-    look_up: LookUp<'_>,
+    find: FindRevoker<'_>,
     now: u32,
 ) -> Result<Usable> {
-    let judge = judge(cert, rules, look_up, now)?;
+    let judge = judge(cert, rules, find, now)?;
     usable_by(judge, cert, purpose, now)
 }
 

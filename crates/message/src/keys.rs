@@ -38,7 +38,7 @@ pub fn signing_key(
     now: u32,
     ask: &mut AskForKey<'_>,
 ) -> Result<SigningKey> {
-    let found = usable(cert, Purpose::Sign, rules, &mut |_| Vec::new(), now)?;
+    let found = usable(cert, Purpose::Sign, rules, &mut |_| None, now)?;
     let key = signing_keys(&found.keys).next().ok_or_else(|| {
         refused(cert, KeyFault::Other("has no secret key that may sign now".into()))
     })?;

@@ -87,7 +87,7 @@ pub use guard::guarded;
 pub use held::{Held, HeldReader, MakeSpool};
 pub use inline::{detach, verify_inline};
 pub use inspect::{PacketInfo, first_type, inspect};
-pub use judged::{LookUp, Usable, judge, usable, usable_by};
+pub use judged::{FindRevoker, Usable, judge, judge_of, usable, usable_by, verified};
 pub use keys::{AskForKey, decryption_keys, signing_key, unlock};
 pub use kind::MessageKind;
 pub use memory::keep_secrets_in_memory;
@@ -102,7 +102,7 @@ pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, HIDDEN_RECIPIENT, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};
 pub use verify::report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
-pub use verify::{Distrust, Lookup, Verifier};
+pub use verify::{Distrust, Lookup, Verifier, lookup_in};
 
 pub use sequoia_openpgp as openpgp;
 pub use talaria_cert::{Fingerprint, KeyId, Purpose, Rules};

@@ -17,19 +17,32 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use talaria_cert::{
-    Context, Fingerprint, Job, Key, PacketRef, Rules, Signature, Tag, Verdict, ed25519_verdicts,
+    Context, Fingerprint, Job, Key, PacketRef, Rules, Signature, Tag, Verdict, Verified,
+    ed25519_verdicts,
 };
 
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
-use crate::guard::guarded;
+use crate::judged::{judge_of, verified};
 use crate::sign::{BINARY, TEXT};
 use crate::verify::known::{CachedKey, KeyCache, Worth};
 use crate::verify::received::{Digests, ReceivedSignature, SIGNATURES_MAX};
 use crate::verify::report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
 
 /// A function that finds the certificates that contain a key.
-pub type Lookup<'a> = Box<dyn FnMut(&Issuer) -> Vec<openpgp::Cert> + Send + 'a>;
+pub type Lookup<'a> = Box<dyn FnMut(&Issuer) -> Vec<Verified> + Send + 'a>;
+
+/// A function that finds those of `certs` that contain a key. A certificate is verified when it is
+/// found.
+#[must_use]
+pub fn lookup_in(certs: impl Into<Arc<[openpgp::Cert]>>) -> Lookup<'static> {
+    let certs = certs.into();
+    Box::new(move |issuer: &Issuer| {
+        let id = issuer.key_id.to_string();
+        let has = |cert: &&openpgp::Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
+        certs.iter().filter(has).filter_map(|cert| verified(cert).ok()).collect()
+    })
+}
 
 /// A function that says whether the user has called a signer bad. The second argument is the user
 /// ID that the signature names, if it names one.
@@ -308,13 +321,15 @@ impl<'a> Verifier<'a> {
         }
         let keys = {
             let mut look_up = self.lookup.lock();
-            let certs = look_up(issuer);
             let now = self.now.load(Ordering::Relaxed);
-            let mut keys = |cert| {
-                let found = || CachedKey::of(cert, issuer, self.rules, &mut *look_up, now);
-                guarded(found).unwrap_or_default()
+            let found = look_up(issuer);
+            let mut find = |by: Fingerprint| {
+                let revoker = Issuer { key_id: by.key_id(), fingerprint: Some(by) };
+                let mut found = look_up(&revoker).into_iter().map(|known| known.cert().clone());
+                found.find(|cert| cert.fingerprint() == by)
             };
-            certs.iter().flat_map(&mut keys).collect()
+            let mut judge = |known| judge_of(known, self.rules, &mut find, now);
+            found.into_iter().flat_map(|known| CachedKey::of(judge(known), issuer)).collect()
         };
         self.known.lock().put(issuer, keys)
     }

@@ -157,7 +157,7 @@ impl<'s> ValidateUserId<'s> {
     /// The state of a certificate whose primary key may certify at the time of the validation.
     fn usable(&self, cert: &Cert) -> Option<Summary> {
         let now = seconds(self.at);
-        let judge = judge(cert, self.sop.rules, &mut |_| Vec::new(), now).ok()?;
+        let judge = judge(cert, self.sop.rules, &mut |_| None, now).ok()?;
         let summary = judge.at(now);
         judge.usable_in(&summary, Purpose::Certify, now).ok()?;
         Some(summary)

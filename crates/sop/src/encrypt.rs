@@ -43,7 +43,7 @@ impl<'s> Encrypt<'s> {
 
     fn add(&mut self, cert: &Cert) -> Result<()> {
         self.recipients
-            .add(cert, self.sop.rules, &mut |_| Vec::new(), self.sop.now)
+            .add(cert, self.sop.rules, &mut |_| None, self.sop.now)
             .map(drop)
             .map_err(|why| error::because(Error::CertCannotEncrypt, why))
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use sop::errors::Error;
 use sop::ops::{self, SignatureMode, Verification};
 use sop::{Load as _, ops::VerifySignatures};
-use talaria_message::openpgp::{Cert, KeyID};
-use talaria_message::{Issuer, Outcome, SignatureReport, Verifier};
+use talaria_message::openpgp::Cert;
+use talaria_message::{Outcome, SignatureReport, Verifier, lookup_in};
 
 use crate::error::{self, Result, say};
 use crate::maintain::merged;
@@ -47,14 +47,7 @@ impl Acceptance {
     }
 
     pub(crate) fn verifier<'a>(&'a self, sop: &'a Talaria) -> Verifier<'a> {
-        let lookup = |issuer: &Issuer| {
-            let id = issuer.key_id.to_string();
-            let is_issuer = |cert: &&Cert| {
-                cert.keys().any(|key| KeyID::from(key.key().fingerprint()).to_hex() == id)
-            };
-            self.certs.iter().filter(is_issuer).cloned().collect()
-        };
-        Verifier::new(Box::new(lookup), sop.rules, sop.now)
+        Verifier::new(lookup_in(self.certs.clone()), sop.rules, sop.now)
     }
 
     /// Whether a signature is good, and of the wanted time: in a report that says so alone.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::Stored;
-use talaria_cert::{Fingerprint, Limits, Rules, Summary, Timestamp, Verification, renew};
+use talaria_cert::{Fingerprint, Limits, Rules, Summary, Timestamp, Verified};
 
 use crate::blob::{self, Blob};
 use crate::comparisons::Comparisons;
@@ -401,21 +401,18 @@ impl Store {
         }
     }
 
-    /// As [`Self::get`], with all verdicts as this version makes them. What is unchecked, or may have
-    /// been judged differently by an earlier version, is verified now.
+    /// As [`Self::get`]. What is unchecked, or may have been judged differently by an earlier
+    /// version, is verified now.
     ///
     /// # Errors
     ///
     /// The errors of [`Self::get`].
-    pub fn verified(&self, fingerprint: Fingerprint) -> Result<Option<Stored>, StoreError> {
+    pub fn verified(&self, fingerprint: Fingerprint) -> Result<Option<Verified>, StoreError> {
         let found = self.run(|connection| find::row(connection, fingerprint))?;
         let Some(found) = found else { return Ok(None) };
-        let Some(Stored { cert, verdicts }) = self.stored(CertId::new(found.id))? else {
-            return Ok(None);
-        };
         let verifier = u8::try_from(found.verifier).unwrap_or(0);
-        let verdicts = renew(&cert, verdicts, verifier, Verification::Full);
-        Ok(Some(Stored { cert, verdicts }))
+        let stored = self.stored(CertId::new(found.id))?;
+        Ok(stored.map(|stored| Verified::of_stored(stored, verifier)))
     }
 
     /// The name of the store, generated randomly when the store was created. Change numbers of

@@ -186,7 +186,7 @@ impl Agent {
         rules: Rules,
         now: u32,
     ) -> Result<SigningKey, Error> {
-        let mut keys = usable(cert, Purpose::Sign, rules, &mut |_| Vec::new(), now)?.keys;
+        let mut keys = usable(cert, Purpose::Sign, rules, &mut |_| None, now)?.keys;
         keys.retain(|key| key.pk_algo().is_supported());
         keys.sort_by_key(|key| std::cmp::Reverse(key.creation_time()));
         for key in keys {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use talaria_cert::{Cert, Judge};
+use talaria_cert::{Cert, Judge, Verified};
 use talaria_message::openpgp;
 use talaria_message::{
     Decryptor, Issuer, KeyFault, Lookup, MessageError, Recipients, Rules, judge, read_cert,
@@ -118,8 +118,7 @@ impl Stores {
         rules: Rules,
         now: u32,
     ) -> Result<(), Error> {
-        let mut look_up = |issuer: &Issuer| self.having(issuer, now);
-        if judge(cert, rules, &mut look_up, now)?.at(now).primary.revoked {
+        if judge(cert, rules, &mut |by| self.cert(by).ok()?, now)?.at(now).primary.revoked {
             let name = cert.fingerprint().to_hex();
             return Err(MessageError::Key { name, why: KeyFault::Revoked }.into());
         }
@@ -133,18 +132,19 @@ impl Stores {
 pub fn lookup(stores: Option<Stores>, given: Vec<Cert>, now: u32) -> Lookup<'static> {
     Box::new(move |issuer: &Issuer| {
         let has = |cert: &&Cert| cert.keys().any(|key| key.fingerprint().key_id() == issuer.key_id);
-        let mut found: Vec<openpgp::Cert> = Vec::new();
+        let mut found: Vec<Verified> = Vec::new();
         for cert in given.iter().filter(has) {
             // The store may have a revocation that the file lacks.
-            let known = stores.as_ref().and_then(|stores| stores.cert(cert.fingerprint()).ok()?);
-            let same = |known: &Cert| known.packets().next() == cert.packets().next();
+            let known = |stores: &Stores| stores.verified(cert.fingerprint()).ok()?;
+            let known = stores.as_ref().and_then(known);
+            let same = |known: &Verified| known.cert().packets().next() == cert.packets().next();
             let joined = known.filter(same).map(|known| known.union(cert));
-            found.extend(read_cert(joined.as_ref().unwrap_or(cert).as_bytes()));
+            found.push(joined.unwrap_or_else(|| Verified::new(cert.clone())));
         }
         let stored = stores.as_ref().map(|stores| stores.having(issuer, now)).unwrap_or_default();
-        for cert in stored {
-            if found.iter().all(|other| other.fingerprint() != cert.fingerprint()) {
-                found.push(cert);
+        for known in stored {
+            if found.iter().all(|other| other.cert().fingerprint() != known.cert().fingerprint()) {
+                found.push(known);
             }
         }
         found

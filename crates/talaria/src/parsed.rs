@@ -1,9 +1,9 @@
-//! Certificates of the stores in Sequoia's form.
+//! Certificates of the stores by their names: verified, or in Sequoia's form.
 
 use std::ops::ControlFlow;
 
-use talaria_cert::Fingerprint;
 use talaria_cert::user_id::visible_text;
+use talaria_cert::{Fingerprint, Verified};
 use talaria_message::{Issuer, openpgp, read_cert};
 use talaria_store::{Order, Query};
 
@@ -20,14 +20,8 @@ impl Stores {
     ///
     /// [`Error::NotFound`], or errors of reading the stores.
     pub fn parsed(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
-        let mut fingerprints = Vec::new();
-        self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
-            fingerprints.push(row.summary.fingerprint());
-            let full = fingerprints.len() == CANDIDATES_MAX;
-            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
-        let mut certs = Vec::with_capacity(fingerprints.len());
-        for fingerprint in fingerprints {
+        let mut certs = Vec::new();
+        for fingerprint in self.candidates(query, now)? {
             if let Some(cert) = self.cert(fingerprint)?
                 && let Ok(cert) = read_cert(cert.as_bytes())
             {
@@ -35,6 +29,17 @@ impl Stores {
             }
         }
         Ok(certs)
+    }
+
+    /// The fingerprints of the first certificates that match `query`.
+    fn candidates(&self, query: &Query, now: u32) -> Result<Vec<Fingerprint>, Error> {
+        let mut fingerprints = Vec::new();
+        self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
+            fingerprints.push(row.summary.fingerprint());
+            let full = fingerprints.len() == CANDIDATES_MAX;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(fingerprints)
     }
 
     /// The error if `query` matches nothing exactly: its partial matches, or not found.
@@ -65,13 +70,14 @@ impl Stores {
 
     /// The certificates that contain the key of an issuer.
     #[must_use]
-    pub fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
+    pub fn having(&self, issuer: &Issuer, now: u32) -> Vec<Verified> {
         let id = issuer.key_id.to_string();
         let name = issuer.fingerprint.map_or(id, |fingerprint| fingerprint.to_string());
-        // An unreadable store counts as empty: the report on the signature says that the key is
+        // What cannot be read counts as absent: the report on the signature says that the key is
         // missing.
-        let query: Option<Query> = format!("0x{name}").parse().ok();
-        query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
+        let Ok(query) = format!("0x{name}").parse() else { return Vec::new() };
+        let found = self.candidates(&query, now).unwrap_or_default();
+        found.into_iter().filter_map(|name| self.verified(name).ok()?).collect()
     }
 }
 

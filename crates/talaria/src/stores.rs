@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-use talaria_cert::merge::Stored;
-use talaria_cert::{Cert, Fingerprint, Judge, Rules, Verification, carried_over, complete};
+use talaria_cert::{Cert, Fingerprint, Judge, Rules, Verified};
 use talaria_store::{Access, Cursor, FileKind, Order, Query, Row, Store, StoreError, file_kind};
 
 use crate::error::{Error, StoreFolderKind};
@@ -296,8 +295,8 @@ impl Stores {
         Ok(None)
     }
 
-    /// The judge of the certificate with this fingerprint, merged from its copies in all stores. Its
-    /// designated revokers are those in the stores. Stored verdicts are not computed again.
+    /// The judge of the certificate with this fingerprint. Its designated revokers are those in the
+    /// stores.
     ///
     /// # Errors
     ///
@@ -308,27 +307,34 @@ impl Stores {
         rules: Rules,
         now: u32,
     ) -> Result<Option<Judge>, Error> {
-        let mut joined: Option<Stored> = None;
-        for opened in &self.opened {
-            let Some(stored) = opened.store.verified(fingerprint)? else { continue };
-            joined = Some(match joined {
-                Some(known) if known.cert.packets().next() == stored.cert.packets().next() => {
-                    let cert = known.cert.union(&stored.cert);
-                    let carried = carried_over(&cert, &known.cert, &known.verdicts);
-                    let verdicts = complete(&cert, carried, Verification::Full);
-                    Stored { cert, verdicts }
-                }
-                Some(known) => known,
-                None => stored,
-            });
-        }
-        let Some(Stored { cert, verdicts }) = joined else { return Ok(None) };
+        let Some(known) = self.verified(fingerprint)? else { return Ok(None) };
         let mut failed = None;
-        let judge = Judge::new(cert, verdicts, rules, now, |by| {
+        let judge = Judge::new(known, rules, now, |by| {
             let revoker = self.cert(by).map_err(|error| failed = Some(error)).ok()??;
             revoker.packets().next().map(|key| key.body.to_vec())
         });
         failed.map_or(Ok(Some(judge)), Err)
+    }
+
+    /// The certificate with this fingerprint, merged from its copies in all stores. Stored verdicts
+    /// are not computed again.
+    ///
+    /// # Errors
+    ///
+    /// Errors of reading the stores.
+    pub fn verified(&self, fingerprint: Fingerprint) -> Result<Option<Verified>, Error> {
+        let mut joined: Option<Verified> = None;
+        for opened in &self.opened {
+            let Some(copy) = opened.store.verified(fingerprint)? else { continue };
+            let is_same =
+                |known: &Verified| known.cert().packets().next() == copy.cert().packets().next();
+            joined = Some(match joined {
+                Some(known) if is_same(&known) => known.union(copy.cert()),
+                Some(known) => known,
+                None => copy,
+            });
+        }
+        Ok(joined)
     }
 
     /// The certificate merged from its copies in all stores.

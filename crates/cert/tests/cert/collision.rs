@@ -6,7 +6,7 @@
 
 use talaria_cert::{
     Armor, Cert, CertificationVerifier, Earlier, Judge, Key, KeySetup, PacketRef, Purpose, Rules,
-    Signature, Summary, Tag, Verdict, Verification, packets, renewed, verdicts,
+    Signature, Summary, Tag, Verdict, Verification, Verified, packets, renewed, verdicts,
 };
 
 const ALICE: &str = include_str!("../fixtures/sha-mbles.alice.asc");
@@ -80,8 +80,8 @@ fn a_collision_of_sha_1_is_no_self_signature() {
             let state = |cert: &Cert, verdicts: &[Verdict]| Summary::by(rules, cert, verdicts, now);
             let before = verdicts(&[&cert], Verification::Full).remove(0);
             assert_eq!(state(&claimed, &judged), state(&cert, &before));
-            let judge = Judge::new(claimed.clone(), judged.clone(), rules, now, |_| None);
-            let without = Judge::new(cert.clone(), before, rules, now, |_| None);
+            let judge = |cert: &Cert| Judge::new(Verified::new(cert.clone()), rules, now, |_| None);
+            let (judge, without) = (judge(&claimed), judge(&cert));
             for purpose in Purpose::ALL {
                 assert_eq!(judge.usable(purpose, now), without.usable(purpose, now));
             }

@@ -412,8 +412,8 @@ fn entry_signature_offered_on_a_document() {
         let Evidence::Alone(signature) = &genesis.evidence else { panic!() };
         let packet = signature.to_packet(&genesis.bytes, alice.chain.subkey, genesis.id);
         let cert = talaria_message::read_cert(alice.certificate.as_bytes()).unwrap();
-        let look_up = move |_: &talaria_message::Issuer| vec![cert.clone()];
-        let verifier = Verifier::new(Box::new(look_up), Rules::default(), NOW + 10);
+        let verifier =
+            Verifier::new(talaria_message::lookup_in([cert]), Rules::default(), NOW + 10);
         let report = verifier.one(&packet, &genesis.bytes);
         assert!(
             matches!(

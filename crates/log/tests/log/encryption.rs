@@ -42,7 +42,7 @@ static READERS: LazyLock<Vec<Cert>> = LazyLock::new(|| {
 fn recipients(readers: &[usize]) -> Recipients {
     let mut recipients = Recipients::default();
     for &reader in readers {
-        recipients.add(&READERS[reader], Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
+        recipients.add(&READERS[reader], Rules::default(), &mut |_| None, NOW).unwrap();
     }
     recipients
 }
@@ -718,7 +718,7 @@ fn garbage_instead_of_a_message() {
     };
     let mut password = Recipients::default();
     password.add_password("secret".into());
-    password.add(&READERS[0], Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
+    password.add(&READERS[0], Rules::default(), &mut |_| None, NOW).unwrap();
     let mut options = EncryptOptions::default();
     options.profile = Some(Profile::Rfc9580);
     let with_password = Sealer::new(&password, options).unwrap().seal(b"content").unwrap();

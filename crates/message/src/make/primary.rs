@@ -23,7 +23,7 @@ pub(super) fn alive(
     now: u32,
 ) -> Result<Judge> {
     let name = || cert.fingerprint().to_hex();
-    let judge = judge(cert, rules, &mut |_| Vec::new(), now).map_err(MakeError::Locked)?;
+    let judge = judge(cert, rules, &mut |_| None, now).map_err(MakeError::Locked)?;
     match judge.usable(purpose, now) {
         Ok(_) => Ok(judge),
         Err(Why { fault: Fault::Revoked, key: None, .. }) => {
@@ -37,7 +37,7 @@ pub(super) fn alive(
 /// expired.
 pub(super) fn valid(cert: &openpgp::Cert, rules: Rules, now: u32) -> Result<ValidCert<'_>> {
     let name = || cert.fingerprint().to_hex();
-    let judge = judge(cert, rules, &mut |_| Vec::new(), now).map_err(MakeError::Locked)?;
+    let judge = judge(cert, rules, &mut |_| None, now).map_err(MakeError::Locked)?;
     if judge.at(now).primary.revoked {
         return Err(MakeError::Revoked { name: name() });
     }

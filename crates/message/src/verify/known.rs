@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sequoia_openpgp as openpgp;
 use talaria_cert::{
-    Fault, Fingerprint, Judge, Key, KeySetup, Purpose, Rules, Summary, UserIdContent,
-    UserIdSummary, Validity, Why,
+    Fault, Fingerprint, Judge, Key, KeySetup, Purpose, Summary, UserIdContent, UserIdSummary,
+    Validity, Why,
 };
 
-use crate::judged::{LookUp, judge};
 use crate::verify::report::{Issuer, NotCounted, Signer};
 
 /// The maximum number of issuers in the cache.
@@ -70,15 +68,8 @@ pub(super) struct Worth {
 }
 
 impl CachedKey {
-    /// The keys of `cert` that match an issuer. `look_up` finds the designated revokers of `cert`.
-    pub(super) fn of(
-        cert: &openpgp::Cert,
-        issuer: &Issuer,
-        rules: Rules,
-        look_up: LookUp<'_>,
-        now: u32,
-    ) -> Vec<Self> {
-        let Ok(judge) = judge(cert, rules, look_up, now) else { return Vec::new() };
+    /// The keys of a certificate that match an issuer.
+    pub(super) fn of(judge: Judge, issuer: &Issuer) -> Vec<Self> {
         let times: Arc<[u32]> = judge.times().into();
         let judge = Arc::new(judge);
         let is_issuer = |key: &Fingerprint| match issuer.fingerprint {

@@ -33,7 +33,7 @@ proptest! {
     ) {
         let parties = Parties::new();
         let mut recipients = Recipients::default();
-        recipients.add(&parties.certs[1], Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
+        recipients.add(&parties.certs[1], Rules::default(), &mut |_| None, NOW).unwrap();
         let mut options = EncryptOptions::default();
 options.profile = Some(profile);
 options.aead = Some(aead);

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use crate::common::{NOW, STANDARD, key_of};
+use talaria_cert::Cert as OwnCert;
 use talaria_message::Rules;
 use talaria_message::openpgp::cert::{
     CertBuilder, CertRevocationBuilder, CipherSuite, SubkeyRevocationBuilder,
@@ -25,8 +26,8 @@ use talaria_message::openpgp::types::{
 };
 use talaria_message::openpgp::{self, Cert};
 use talaria_message::{
-    DecryptOptions, Issuer, NotCounted, Outcome, Release, Secrets, SignatureReport, Verifier,
-    decrypt, decryption_keys, make,
+    DecryptOptions, NotCounted, Outcome, Release, Secrets, SignatureReport, Verifier, decrypt,
+    decryption_keys, lookup_in, make,
 };
 
 /// The creation time of certificates: 400 days before now.
@@ -79,13 +80,7 @@ fn bytes(signature: &Signature) -> Vec<u8> {
 }
 
 fn verifier(certs: &[Cert]) -> Verifier<'static> {
-    let certs = certs.to_vec();
-    let lookup = move |issuer: &Issuer| {
-        let id = issuer.key_id.to_string();
-        let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
-        certs.iter().filter(has).cloned().collect()
-    };
-    Verifier::new(Box::new(lookup), Rules::default(), NOW)
+    Verifier::new(lookup_in(certs), Rules::default(), NOW)
 }
 
 fn checked(certs: &[Cert], signature: &Signature) -> SignatureReport {
@@ -427,12 +422,8 @@ fn a_revocation_with_an_unknown_critical_subpacket_counts() {
     // Both programs ignore the revocation.
     let peers = ask_peers(&revoked, &bytes(&signature));
     assert!(peers.gpgv.is_none_or(|good| good) && peers.sq.is_none_or(|good| good));
-    let refused = talaria_message::Recipients::default().add(
-        &revoked,
-        Rules::default(),
-        &mut |_| Vec::new(),
-        NOW,
-    );
+    let refused =
+        talaria_message::Recipients::default().add(&revoked, Rules::default(), &mut |_| None, NOW);
     assert!(refused.unwrap_err().to_string().contains("revoked"));
 }
 
@@ -737,15 +728,12 @@ fn signatures_by_a_key_that_its_revoker_revoked_do_not_count() {
         check(&retired, &[&rita, &dead], [Outcome::Good, revoked()]);
         // A revocation by a revoker without a known certificate does not count.
         check(&lost, &[], good());
-        let mut look_up = |issuer: &Issuer| {
-            let id = issuer.key_id.to_string();
-            let all = [rita.clone(), dead.clone()];
-            all.into_iter().filter(|cert| cert.keyid().to_hex() == id).collect()
-        };
+        let all = [&rita, &dead].map(|cert| OwnCert::parse(&cert.to_vec().unwrap()).unwrap());
+        let mut find = |by| all.iter().find(|cert| cert.fingerprint() == by).cloned();
         let mut to = talaria_message::Recipients::default();
-        let refused = to.add(&lost, Rules::default(), &mut look_up, NOW).unwrap_err();
+        let refused = to.add(&lost, Rules::default(), &mut find, NOW).unwrap_err();
         assert!(refused.to_string().contains("is revoked"), "{refused}");
-        to.add(&lost, Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
+        to.add(&lost, Rules::default(), &mut |_| None, NOW).unwrap();
     }
     // Sensitive revokers count. Revokers without the required bit do not, and other keys do not.
     let sensitive = with_revokers(0xc0, &[&rita], &[(&rita, LOST)]);

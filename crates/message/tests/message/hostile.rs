@@ -7,7 +7,7 @@ use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::{
-    Issuer, Outcome, Recipients, Verifier, decryption_keys, read_cert, read_certs, signing_key,
+    Outcome, Recipients, Verifier, decryption_keys, lookup_in, read_cert, read_certs, signing_key,
 };
 
 use crate::common::{NOW, Parties};
@@ -40,12 +40,10 @@ fn use_all(bytes: &[u8], signature: &[u8]) -> Vec<Cert> {
 }
 
 fn use_one(cert: &Cert, signature: &[u8]) -> Outcome {
-    let _ = Recipients::default().add(cert, Rules::default(), &mut |_| Vec::new(), NOW);
+    let _ = Recipients::default().add(cert, Rules::default(), &mut |_| None, NOW);
     let _ = signing_key(cert, Rules::default(), NOW, &mut |_, _| None);
     let _ = decryption_keys([cert], |_, _| None);
-    let known = cert.clone();
-    let lookup = move |_: &Issuer| vec![known.clone()];
-    let verifier = Verifier::new(Box::new(lookup), Rules::default(), NOW);
+    let verifier = Verifier::new(lookup_in([cert.clone()]), Rules::default(), NOW);
     verifier.one(signature, b"text").outcome
 }
 

@@ -161,7 +161,7 @@ fn a_failed_decryption_reveals_nothing_about_the_cause() {
     for cert in &parties.certs {
         for profile in [Profile::Rfc4880, Profile::Rfc9580] {
             let mut recipients = Recipients::default();
-            recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
+            recipients.add(cert, Rules::default(), &mut |_| None, NOW).unwrap();
             let message = seal(&recipients, profile);
             let wrapped = usize::from(message[1]) + 2;
             let wrapped = if message[1] < 192 {

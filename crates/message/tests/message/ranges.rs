@@ -26,7 +26,7 @@ fn sealed(plain: &[u8], mut options: EncryptOptions) -> (Vec<u8>, Secrets) {
     options.size = Some(plain.len() as u64);
     let mut recipients = Recipients::default();
     recipients
-        .add(&Parties::new().certs[1], talaria_message::Rules::default(), &mut |_| Vec::new(), NOW)
+        .add(&Parties::new().certs[1], talaria_message::Rules::default(), &mut |_| None, NOW)
         .unwrap();
     let mut message = Vec::new();
     let done =

@@ -11,9 +11,9 @@ use talaria_message::openpgp::packet::signature::SignatureBuilder;
 use talaria_message::openpgp::types::{HashAlgorithm, SymmetricAlgorithm};
 use talaria_message::openpgp::{self, Cert};
 use talaria_message::{
-    Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Issuer, Literal, Profile,
-    ReadLimits, Recipients, Release, Secrets, SignatureReport, SigningKey, Verifier, decrypt,
-    encrypt, pack, signing_key, verify_inline,
+    Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Literal, Profile, ReadLimits,
+    Recipients, Release, Secrets, SignatureReport, SigningKey, Verifier, decrypt, encrypt,
+    lookup_in, pack, signing_key, verify_inline,
 };
 
 /// Every kind of encrypted packet.
@@ -238,8 +238,7 @@ fn sign_many_works_with_every_kind_of_key() {
         let pair = key.key().clone().into_keypair().unwrap();
         for mut key in [here, SigningKey::from_signer(Box::new(pair))] {
             let signed = key.sign_many(&documents, common::NOW).unwrap();
-            let known = cert.clone();
-            let lookup = Box::new(move |_: &Issuer| vec![known.clone()]);
+            let lookup = lookup_in([cert.clone()]);
             let verifier = Verifier::new(lookup, Rules::default(), common::NOW);
             let pairs = signed.iter().map(Vec::as_slice).zip(documents.iter().map(Vec::as_slice));
             let reports = verifier.many(&pairs.collect::<Vec<_>>());
@@ -285,7 +284,7 @@ fn preferring(
 
 fn kind_of(cert: &Cert, password: Option<&str>) -> (u8, String, Vec<u8>) {
     let mut recipients = Recipients::default();
-    recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
+    recipients.add(cert, Rules::default(), &mut |_| None, NOW).unwrap();
     if let Some(password) = password {
         recipients.add_password(Password::from(password));
     }

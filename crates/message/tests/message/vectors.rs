@@ -8,8 +8,8 @@ use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::{
-    Aead, ArmorInput, DecryptOptions, Decrypted, Issuer, ReadLimits, Release, Secrets, Verifier,
-    decrypt, decryption_keys, verify_cleartext, verify_inline,
+    Aead, ArmorInput, DecryptOptions, Decrypted, ReadLimits, Release, Secrets, Verifier, decrypt,
+    decryption_keys, lookup_in, verify_cleartext, verify_inline,
 };
 
 fn vector(name: &str) -> Vec<u8> {
@@ -29,7 +29,7 @@ fn open(name: &str, secrets: &mut Secrets) -> (Vec<u8>, Decrypted) {
 
 fn verifier() -> Verifier<'static> {
     let cert = Cert::from_bytes(&vector("a03-certificate")).unwrap();
-    Verifier::new(Box::new(move |_: &Issuer| vec![cert.clone()]), Rules::default(), NOW)
+    Verifier::new(lookup_in([cert]), Rules::default(), NOW)
 }
 
 const LIST: &str = "What we need from the grocery store:\n\n- tofu\n- vegetables\n- noodles\n";

@@ -10,7 +10,7 @@ use talaria_message::openpgp::serialize::SerializeInto as _;
 use talaria_message::openpgp::types::{HashAlgorithm, ReasonForRevocation, SignatureType};
 use talaria_message::openpgp::{Cert, Packet, PacketPile};
 use talaria_message::{
-    Bound, Issuer, KeyFault, MessageError, Outcome, Purpose, Recipients, Rules, Verifier, judge,
+    Bound, KeyFault, MessageError, Outcome, Purpose, Recipients, Rules, Verifier, judge, lookup_in,
     sign_detached, signing_key,
 };
 
@@ -90,7 +90,7 @@ const ALL: [SignatureType; 3] =
 
 /// The result of encrypting to a certificate: whether it rests on a signature with SHA-1.
 fn encrypted(cert: &Cert, rules: Rules) -> Result<bool, KeyFault> {
-    match Recipients::default().add(cert, rules, &mut |_| Vec::new(), NOW) {
+    match Recipients::default().add(cert, rules, &mut |_| None, NOW) {
         Ok(weak) => Ok(weak.is_some()),
         Err(MessageError::Key { why, .. }) => Err(why),
         Err(other) => panic!("{other:?}"),
@@ -142,8 +142,7 @@ fn what_sha_1_binds_makes_no_signatures_but_those_made_with_it_count() {
     let mut signature = Vec::new();
     sign_detached(&mut &b"text"[..], &mut signature, std::slice::from_mut(&mut key), false, NOW)
         .unwrap();
-    let verifier =
-        Verifier::new(Box::new(move |_: &Issuer| vec![weak.clone()]), Rules::Standard, NOW);
+    let verifier = Verifier::new(lookup_in([weak]), Rules::Standard, NOW);
     let report = verifier.detached(&signature, &mut &b"text"[..]).unwrap().remove(0);
     assert_eq!(report.outcome, Outcome::Good);
 }
@@ -184,7 +183,7 @@ fn revocations_count_with_sha_1_by_all_rules() {
     let revoked = cert.insert_packets(revocation).unwrap().0;
     for rules in [Rules::Standard, Rules::Strict, GNUPG] {
         assert_eq!(encrypted(&revoked, rules), Err(KeyFault::Revoked), "{rules:?}");
-        let judge = judge(&revoked, rules, &mut |_| Vec::new(), NOW).unwrap();
+        let judge = judge(&revoked, rules, &mut |_| None, NOW).unwrap();
         assert!(judge.usable(Purpose::Sign, BEFORE + 1).is_err(), "a hard one, at any time");
     }
 }

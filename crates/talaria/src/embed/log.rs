@@ -304,7 +304,7 @@ impl SharedLog {
         let fields = pattern(fields)?;
         let mut recipients = Recipients::default();
         for cert in &parse_all(readers)? {
-            recipients.add(cert, Rules::default(), &mut |_| Vec::new(), now())?;
+            recipients.add(cert, Rules::default(), &mut |_| None, now())?;
         }
         key.write(|maker| {
             Ok(self.log.begin_epoch(maker, object, &fields, &recipients, now_ms())?)

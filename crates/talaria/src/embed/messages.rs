@@ -30,7 +30,7 @@ pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
 ) -> Result<Sealer, Error> {
     let mut recipients = Recipients::default();
     for cert in parse_all(certs)? {
-        recipients.add(&cert, Rules::default(), &mut |_| Vec::new(), now())?;
+        recipients.add(&cert, Rules::default(), &mut |_| None, now())?;
     }
     passwords(passphrases)?.into_iter().for_each(|password| recipients.add_password(password));
     let mut options = EncryptOptions::default();

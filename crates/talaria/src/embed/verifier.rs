@@ -9,7 +9,7 @@ use talaria_cert::first_packet;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
     Acceptance, ExpectedSigner, Facts, Issuer, Lookup, MessageError, NotAccepted, Rules,
-    SignatureReport, Unsigned, unarmored,
+    SignatureReport, Unsigned, lookup_in, unarmored,
 };
 use talaria_store::StoreError;
 
@@ -26,7 +26,7 @@ pub struct SharedVerifier {
 
 /// The source of the certificates.
 enum Source {
-    Given(Arc<Vec<Cert>>),
+    Given(Arc<[Cert]>),
     Store(Certificates),
 }
 
@@ -50,7 +50,7 @@ impl SharedVerifier {
     ///
     /// [`Error::Message`] if an item of `certs` has no certificate.
     pub fn with_certs<B: AsRef<[u8]>>(certs: &[B]) -> Result<Self, Error> {
-        Self::new(Source::Given(Arc::new(parse_all(certs)?)))
+        Self::new(Source::Given(parse_all(certs)?.into()))
     }
 
     /// A verifier with the certificates of a store, including those added later. Signatures by
@@ -175,15 +175,7 @@ impl Source {
 
     fn lookup(&self) -> Lookup<'static> {
         match self {
-            Self::Given(certs) => {
-                let certs = Arc::clone(certs);
-                Box::new(move |issuer: &Issuer| {
-                    let id = issuer.key_id.to_string();
-                    let has =
-                        |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
-                    certs.iter().filter(has).cloned().collect()
-                })
-            }
+            Self::Given(certs) => lookup_in(Arc::clone(certs)),
             Self::Store(store) => {
                 let store = store.clone();
                 Box::new(move |issuer: &Issuer| store.0.lock().having(issuer, now()))

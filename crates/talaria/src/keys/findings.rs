@@ -59,18 +59,18 @@ impl Finding {
     }
 }
 
-/// What is old, weak or missing in a key at `now`, in seconds since 1970. `look_up` finds its
-/// designated revokers.
+/// What is old, weak or missing in a key at `now`, in seconds since 1970. `find_revoker` finds
+/// its designated revokers.
 ///
 /// # Errors
 ///
 /// [`Error::Message`] if the certificate cannot be read.
 pub fn findings(
     cert: &openpgp::Cert,
-    look_up: talaria_message::LookUp<'_>,
+    find_revoker: talaria_message::FindRevoker<'_>,
     now: u32,
 ) -> Result<Vec<Finding>, Error> {
-    let judge = judge(cert, Rules::Standard, look_up, now)?;
+    let judge = judge(cert, Rules::Standard, find_revoker, now)?;
     let summary = judge.at(now);
     let whole = |problem| Finding { part: KeyPart::Certificate, problem };
     if summary.primary.revoked {

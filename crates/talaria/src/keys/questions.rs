@@ -13,7 +13,7 @@ use crate::error::{Error, of_make};
 /// Whether `cert` has a secret key that may sign at `now`, in seconds since 1970.
 #[must_use]
 pub fn can_sign(cert: &openpgp::Cert, rules: Rules, now: u32) -> bool {
-    usable(cert, Purpose::Sign, rules, &mut |_| Vec::new(), now)
+    usable(cert, Purpose::Sign, rules, &mut |_| None, now)
         .is_ok_and(|found| found.keys.iter().any(openpgp::packet::Key::has_secret))
 }
 

@@ -16,7 +16,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rayon::prelude::*;
 use talaria::cert::{
     Armor, BATCH_BYTES, Capabilities, Cert as OwnCert, Fault, Gnupg, Judge, Purpose, Rules,
-    Splitter, Summary, Tag, Verification, verdicts,
+    Splitter, Summary, Tag, Verification, Verified, verdicts,
 };
 use talaria::message::openpgp::cert::{CertBuilder, CertParser};
 use talaria::message::openpgp::packet::signature::SignatureBuilder;
@@ -70,7 +70,7 @@ fn strict_rules_are_those_of_sequoia() {
         }
         let (mut asked, mut different) = (0, Vec::new());
         for cert in CertParser::from_file(keyring).unwrap().map(Result::unwrap) {
-            let judge = judge(&cert, Rules::Strict, &mut |_| Vec::new(), NOW).unwrap();
+            let judge = judge(&cert, Rules::Strict, &mut |_| None, NOW).unwrap();
             for purpose in Purpose::ALL {
                 asked += 1;
                 let theirs = by_sequoia(&cert, purpose, NOW);
@@ -99,7 +99,7 @@ fn disagreements(own: &OwnCert, listed: &Summary, now: u32) -> Vec<String> {
     let name = own.fingerprint();
     let mut found = Vec::new();
     for rules in Rules::ALL {
-        let judge = Judge::new(own.clone(), verdicts.clone(), rules, now, |_| None);
+        let judge = Judge::new(Verified::new(own.clone()), rules, now, |_| None);
         let by_these = Summary::by(rules, own, &verdicts, now);
         let listed = if rules == Rules::Standard { listed } else { &by_these };
         for purpose in Purpose::ALL {
@@ -120,13 +120,13 @@ fn disagreements(own: &OwnCert, listed: &Summary, now: u32) -> Vec<String> {
     if has_unsupported(&cert) || !is_same {
         return found;
     }
-    let judge = judge(&cert, Rules::Standard, &mut |_| Vec::new(), now).unwrap();
-    let taken = Recipients::default().add(&cert, Rules::Standard, &mut |_| Vec::new(), now);
+    let judge = judge(&cert, Rules::Standard, &mut |_| None, now).unwrap();
+    let taken = Recipients::default().add(&cert, Rules::Standard, &mut |_| None, now);
     if listed.able(now).has(Capabilities::ENCRYPT) != taken.is_ok() {
         found.push(format!("{name} encrypt: {taken:?}"));
     }
     let signs = judge.usable(Purpose::Sign, now);
-    let may = usable(&cert, Purpose::Sign, Rules::Standard, &mut |_| Vec::new(), now);
+    let may = usable(&cert, Purpose::Sign, Rules::Standard, &mut |_| None, now);
     if signs.is_ok() != may.is_ok() {
         found.push(format!("{name} sign: {signs:?}"));
     }
@@ -362,8 +362,7 @@ fn the_rules_of_gnupg_are_those_of_gpg() {
         assert_eq!(certs.len(), theirs.len());
         for cert in certs {
             let name = cert.fingerprint().to_string();
-            let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
-            let judge = Judge::new(cert, verdicts, Rules::Gnupg(Gnupg::V2_2), NOW, |_| None);
+            let judge = Judge::new(Verified::new(cert), Rules::Gnupg(Gnupg::V2_2), NOW, |_| None);
             let mut ours = String::new();
             let mut why = Vec::new();
             for (purpose, letter) in Purpose::ALL.into_iter().zip("CSEA".chars()) {

@@ -13,7 +13,7 @@ use curve25519_dalek::traits::{Identity as _, IsIdentity as _};
 use talaria_cert::{Cert, Rules, Verdict, Verification, View, sha256};
 use talaria_corpus::{CorpusProfile, Generate, certs};
 use talaria_message::openpgp::parse::Parse as _;
-use talaria_message::{Issuer, Outcome, Verifier, openpgp};
+use talaria_message::{Outcome, Verifier, lookup_in, openpgp};
 use talaria_store::{Depth, Store};
 
 const NOW: u32 = 1_740_000_000;
@@ -262,14 +262,7 @@ fn verify_many_accepts_nothing_that_verify_refuses() {
             openpgp::Cert::from_bytes(&raw).unwrap()
         })
         .collect();
-    let verifier = || {
-        let certs = certs.clone();
-        let lookup = move |issuer: &Issuer| {
-            let id = issuer.key_id.to_string();
-            certs.iter().filter(|cert| cert.keyid().to_hex() == id).cloned().collect()
-        };
-        Verifier::new(Box::new(lookup), Rules::Standard, NOW)
-    };
+    let verifier = || Verifier::new(lookup_in(certs.clone()), Rules::Standard, NOW);
     let mut items = Vec::new();
     for (number, key) in keys.iter().enumerate() {
         for (j, r) in EIGHT_TORSION.into_iter().enumerate() {

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use talaria::Error;
 use talaria::cert::{Fault, Purpose};
 use talaria::keys::{Finding, Problem, findings, names};
 use talaria::store::{Access, Query, StoreError};
-use talaria::{Error, Stores};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -55,10 +55,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         checked += 1;
         let refreshed = stores.as_ref().map(|stores| stores.refreshed(key.clone(), cx.now));
         let cert = refreshed.transpose()?.unwrap_or_else(|| key.clone());
-        let mut look_up = |issuer: &_| {
-            stores.as_ref().map_or_else(Vec::new, |s: &Stores| s.having(issuer, cx.now))
-        };
-        let found = findings(&cert, &mut look_up, cx.now)?;
+        let mut revoker = |by| stores.as_ref().and_then(|stores| stores.cert(by).ok()?);
+        let found = findings(&cert, &mut revoker, cx.now)?;
         bad += usize::from(!found.is_empty());
         let fingerprint = cert.fingerprint().to_hex();
         if cx.json {

@@ -10,7 +10,7 @@ use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::openpgp::{self, Cert};
 use talaria_message::{
     DecryptOptions, EncryptOptions, Issuer, MessageError, Recipients, Release, Secrets, SigningKey,
-    Verifier, decrypt, decryption_keys, encrypt, signing_key,
+    Verifier, decrypt, decryption_keys, encrypt, lookup_in, signing_key,
 };
 
 /// Now, in seconds since 1970.
@@ -51,7 +51,7 @@ impl Parties {
     pub(crate) fn recipients(&self) -> Recipients {
         let mut recipients = Recipients::default();
         for cert in &self.certs {
-            recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
+            recipients.add(cert, Rules::default(), &mut |_| None, NOW).unwrap();
         }
         recipients
     }
@@ -66,13 +66,7 @@ impl Parties {
     }
 
     pub(crate) fn verifier(&self) -> Verifier<'static> {
-        let certs = self.certs.clone();
-        let lookup = move |issuer: &Issuer| {
-            let id = issuer.key_id.to_string();
-            let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
-            certs.iter().filter(has).cloned().collect()
-        };
-        Verifier::new(Box::new(lookup), Rules::default(), NOW)
+        Verifier::new(lookup_in(self.certs.clone()), Rules::default(), NOW)
     }
 }
 
@@ -92,7 +86,7 @@ pub(crate) fn with_session_key(
 ) -> (Vec<u8>, &'static Parties) {
     let parties = Parties::new();
     let mut recipients = Recipients::default();
-    recipients.add(&parties.certs[0], Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
+    recipients.add(&parties.certs[0], Rules::default(), &mut |_| None, NOW).unwrap();
     let mut sealed = Vec::new();
     encrypt(Cursor::new(plain.to_vec()), &mut sealed, &recipients, &mut [], options, NOW).unwrap();
     (sealed, parties)
