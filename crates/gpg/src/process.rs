@@ -422,8 +422,10 @@ impl Processor<'_> {
                     && given > FREE_BYTES
                     && given / EXPANSION_MAX > self.compressed_bytes.get()
                 {
-                    let times = format!("the content is over {EXPANSION_MAX} times as large");
-                    return self.cannot_uncompress(&io::Error::other(times));
+                    let why = format!(
+                        "the content is more than {EXPANSION_MAX} times as large as the message"
+                    );
+                    return self.cannot_uncompress(&io::Error::other(why));
                 }
                 if read == 0 {
                     break;

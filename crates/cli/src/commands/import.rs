@@ -27,8 +27,8 @@ use crate::stderr::{complain, say};
 /// reported and does not stop the import.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, folders or URLs (http, https); - for standard input, which is the default if it is no
-    /// terminal. With --keyserver: fingerprints, key IDs or addresses
+    /// Files, folders or URLs (http, https); - for standard input, which is the default unless it is
+    /// a terminal. With --keyserver: fingerprints, key IDs or addresses
     #[arg(value_name = "FILE")]
     files: Vec<String>,
     /// Fetch the certificates named by FILE from a keyserver (hkps://… or hkp://…)
