@@ -1,8 +1,9 @@
-//! Digests, computed by AWS-LC, or by Sequoia for algorithms that AWS-LC does not have.
+//! Digests, computed by AWS-LC as far as it has them, and SHA-1 with a detection of collisions.
 
 use aws_lc_rs::digest::{self, Algorithm, Context};
 use md5::{Digest as _, Md5};
-use sequoia_openpgp as openpgp;
+use ripemd::Ripemd160;
+use sha1collisiondetection::Sha1CD;
 
 /// SHA-1 over `parts`, for version 4 fingerprints and keygrips, which are only names.
 pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; 20] {
@@ -61,22 +62,22 @@ pub struct Hasher(State);
 
 #[derive(Clone)]
 enum State {
-    /// Computed by AWS-LC.
+    /// With this digest, AWS-LC can check signatures.
     Fast(Context),
-    /// Computed by Sequoia, for algorithms that AWS-LC does not have.
-    Slow(openpgp::crypto::hash::Context),
-    /// SHA-1, computed by Sequoia, which detects collisions.
-    Checked(openpgp::crypto::hash::Context),
-    /// MD5, which neither library has. Only the views of peers that accept MD5 use it.
+    Other(Context),
+    /// SHA-1, computed so that collisions are detected.
+    Checked(Box<Sha1CD>),
+    Ripemd(Ripemd160),
+    /// Only the views of peers that accept MD5 use it.
     Md5(Md5),
 }
 
 /// A digest.
 #[derive(Clone)]
 pub enum HashValue {
-    /// Computed by AWS-LC, which can check signatures on it.
+    /// With this digest, AWS-LC can check signatures.
     Fast(digest::Digest),
-    /// Computed by another library.
+    /// Any other digest.
     Slow(Vec<u8>),
 }
 
@@ -85,49 +86,52 @@ impl Hasher {
     /// algorithms.
     #[must_use]
     pub fn new(algorithm: u8) -> Option<Self> {
-        let fast = match algorithm {
-            2 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-            8 => &digest::SHA256,
-            9 => &digest::SHA384,
-            10 => &digest::SHA512,
-            1 => return Some(Self(State::Md5(Md5::new()))),
-            _ => {
-                let slow = openpgp::types::HashAlgorithm::from(algorithm).context().ok()?;
-                return Some(Self(State::Slow(slow.for_digest())));
-            }
-        };
-        Some(Self(State::Fast(Context::new(fast))))
+        let fast = |algorithm| State::Fast(Context::new(algorithm));
+        let other = |algorithm| State::Other(Context::new(algorithm));
+        Some(Self(match algorithm {
+            1 => State::Md5(Md5::new()),
+            2 => fast(&digest::SHA1_FOR_LEGACY_USE_ONLY),
+            3 => State::Ripemd(Ripemd160::new()),
+            8 => fast(&digest::SHA256),
+            9 => fast(&digest::SHA384),
+            10 => fast(&digest::SHA512),
+            11 => other(&digest::SHA224),
+            12 => other(&digest::SHA3_256),
+            14 => other(&digest::SHA3_512),
+            _ => return None,
+        }))
     }
 
     /// Like [`Self::new`], but SHA-1 has no digest for data that were made for a collision. SHA-1
     /// is four times slower then.
     #[must_use]
     pub fn checked(algorithm: u8) -> Option<Self> {
-        match openpgp::types::HashAlgorithm::from(algorithm) {
-            sha1 @ openpgp::types::HashAlgorithm::SHA1 => {
-                Some(Self(State::Checked(sha1.context().ok()?.for_digest())))
-            }
-            _ => Self::new(algorithm),
+        if algorithm == 2 {
+            Some(Self(State::Checked(Box::default())))
+        } else {
+            Self::new(algorithm)
         }
     }
 
     /// Adds `bytes` to the digest.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            State::Fast(context) => context.update(bytes),
-            State::Slow(context) | State::Checked(context) => context.update(bytes),
+            State::Fast(context) | State::Other(context) => context.update(bytes),
+            State::Checked(context) => context.update(bytes),
+            State::Ripemd(context) => context.update(bytes),
             State::Md5(context) => context.update(bytes),
         }
     }
 
-    /// The digest; `None` if the implementation fails, or for a collision ([`Self::checked`]).
+    /// The digest; `None` for a collision ([`Self::checked`]).
     #[must_use]
     pub fn finish(self) -> Option<HashValue> {
         Some(match self.0 {
             State::Fast(context) => HashValue::Fast(context.finish()),
-            State::Slow(context) => HashValue::Slow(context.into_digest().ok()?),
+            State::Other(context) => HashValue::Slow(context.finish().as_ref().to_vec()),
+            State::Ripemd(context) => HashValue::Slow(context.finalize().to_vec()),
             State::Checked(context) => {
-                let digest = context.into_digest().ok()?;
+                let digest = context.finalize_cd().ok()?;
                 let sha1 = &digest::SHA1_FOR_LEGACY_USE_ONLY;
                 HashValue::Fast(digest::Digest::import_less_safe(&digest, sha1).ok()?)
             }
@@ -149,18 +153,50 @@ impl HashValue {
 
 #[cfg(test)]
 mod tests {
+    use openssl::hash::MessageDigest;
+
     use super::*;
+
+    fn digest(hasher: Option<Hasher>, data: &[u8]) -> Vec<u8> {
+        let mut hasher = hasher.unwrap();
+        hasher.update(data);
+        hasher.clone().finish().unwrap().as_bytes().to_vec()
+    }
+
+    #[test]
+    fn digests_are_those_of_openssl() {
+        let known = [
+            (1, MessageDigest::md5()),
+            (2, MessageDigest::sha1()),
+            (8, MessageDigest::sha256()),
+            (9, MessageDigest::sha384()),
+            (10, MessageDigest::sha512()),
+            (11, MessageDigest::sha224()),
+            (12, MessageDigest::sha3_256()),
+            (14, MessageDigest::sha3_512()),
+        ];
+        for (algorithm, theirs) in known {
+            let ours = digest(Hasher::new(algorithm), b"abc");
+            assert_eq!(ours, *openssl::hash::hash(theirs, b"abc").unwrap());
+        }
+        // The example of the authors of RIPEMD-160; OpenSSL has it in a provider of its own.
+        let ripemd = digest(Hasher::new(3), b"abc");
+        assert_eq!(
+            crate::hex::Upper(&ripemd).to_string(),
+            "8EB208F7E05D987A9B044A8E98C6B087F15A0BFC"
+        );
+        for unknown in [0, 4, 5, 6, 7, 13, 15, 255] {
+            assert!(Hasher::new(unknown).is_none() && digest_name(unknown).is_none());
+        }
+    }
 
     #[test]
     fn a_checked_digest_is_the_usual_one_of_usual_data() {
         for algorithm in [2, 8, 10, 11] {
             for bytes in [0, 1, 63, 64, 65, 1000] {
                 let data = vec![7; bytes];
-                let digests = [Hasher::new(algorithm), Hasher::checked(algorithm)].map(|hasher| {
-                    let mut hasher = hasher.unwrap();
-                    hasher.update(&data);
-                    hasher.clone().finish().unwrap().as_bytes().to_vec()
-                });
+                let digests = [Hasher::new(algorithm), Hasher::checked(algorithm)];
+                let digests = digests.map(|hasher| digest(hasher, &data));
                 assert_eq!(digests[0], digests[1]);
             }
         }
