@@ -12,6 +12,8 @@ from typing import Literal, Union, final
 # Anything with the buffer protocol; collections.abc.Buffer has existed since Python 3.12 only.
 Data = Union[bytes, bytearray, memoryview]
 Passphrase = Union[str, bytes]
+# The rules by which certificates count, see docs/trust.md.
+Policy = Literal["standard", "strict", "gnupg-2.2", "gnupg-2.4"]
 
 __version__: str
 
@@ -72,6 +74,7 @@ class Sealer:
         passphrase: Passphrase | None = None,
         certs: Sequence[Data] = (),
         profile: Literal["rfc9580", "rfc4880", "librepgp"] | None = None,
+        policy: Policy = "standard",
     ) -> None:
         """Takes a passphrase, certificates, or both. An empty passphrase is refused. Without a profile, messages have
         the newest format that all recipients have announced; all programs read "rfc4880"."""
@@ -117,7 +120,9 @@ class Key:
     """A secret key for signing."""
 
     @staticmethod
-    def from_bytes(data: Data, passphrase: Passphrase | None = None) -> Key:
+    def from_bytes(
+        data: Data, passphrase: Passphrase | None = None, *, policy: Policy = "standard"
+    ) -> Key:
         """Reads and unlocks the newest signing key of the single certificate in `data`."""
 
     @property
@@ -135,7 +140,9 @@ class Store:
     """A store of certificates, or a keyring file. Changes by other programs are visible at once; a keyring
     file is read once, when it is opened."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None: ...
+    def __init__(
+        self, path: str | os.PathLike[str], *, policy: Policy = "standard"
+    ) -> None: ...
     def lookup(self, query: str) -> list[bytes]:
         """Returns all certificates that match a search as on the command line: fingerprint, key ID, =exact user ID,
         <mail@address>, part of a user ID. Raises NotFoundError if there is none.
@@ -198,8 +205,14 @@ class Verification:
 class Verifier:
     """Verifies detached signatures at the time of each call."""
 
-    def __init__(self, *, certs: Sequence[Data] | None = None, store: Store | None = None) -> None:
-        """Takes certificates or a store."""
+    def __init__(
+        self,
+        *,
+        certs: Sequence[Data] | None = None,
+        store: Store | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        """Takes certificates or a store. A store has its own policy."""
 
     def verify(
         self, signature: Data, data: Data, *, signers: Sequence[str] | None = None

@@ -33,11 +33,11 @@ int main(int, char **argv) try {
     // Make these objects when the program starts, and keep them. All threads may share them.
     const std::string secret = read(argv[1]), cert = read(argv[2]);
     talaria_key *made_key;
-    check(talaria_key_new(bytes(secret), {nullptr, 0}, &made_key));
+    check(talaria_key_new(bytes(secret), {nullptr, 0}, TALARIA_POLICY_STANDARD, &made_key));
     std::unique_ptr<talaria_key, decltype(&talaria_key_free)> key(made_key, talaria_key_free);
     const talaria_bytes certs[] = {bytes(cert)};
     talaria_verifier *made_verifier;
-    check(talaria_verifier_new_certs(certs, 1, &made_verifier));
+    check(talaria_verifier_new_certs(certs, 1, TALARIA_POLICY_STANDARD, &made_verifier));
     std::unique_ptr<talaria_verifier, decltype(&talaria_verifier_free)> verifier(
         made_verifier, talaria_verifier_free);
 

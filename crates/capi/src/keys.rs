@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use talaria::cert::{Gnupg, Rules};
 use talaria::message::MessageError;
 use talaria::{Error, embed};
 
@@ -23,12 +24,38 @@ impl talaria_key {
     }
 }
 
+/// The rules by which certificates count, as described in docs/trust.md.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum talaria_policy {
+    /// SHA-1 counts in self-signatures of before 2023-02-01 without a better one beside them.
+    Standard = 0,
+    /// No self-signature with SHA-1 counts.
+    Strict = 1,
+    /// The rules of GnuPG 2.2.
+    Gnupg22 = 2,
+    /// The rules of GnuPG 2.4.
+    Gnupg24 = 3,
+}
+
+/// C may give any number where it says that it gives one of these.
+pub(crate) fn rules(policy: u32) -> Result<Rules, Error> {
+    match policy {
+        0 => Ok(Rules::Standard),
+        1 => Ok(Rules::Strict),
+        2 => Ok(Rules::Gnupg(Gnupg::V2_2)),
+        3 => Ok(Rules::Gnupg(Gnupg::V2_4)),
+        _ => Err(MessageError::Usage("unknown policy").into()),
+    }
+}
+
 /// Reads and unlocks the newest signing key of the single certificate in `key`, armored or not. A
-/// passphrase with a null pointer means no passphrase.
+/// passphrase with a null pointer means no passphrase; `policy` is one of talaria_policy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_key_new(
     bytes: talaria_bytes,
     passphrase: talaria_bytes,
+    policy: u32,
     key: Option<&mut MaybeUninit<Option<Box<talaria_key>>>>,
 ) -> talaria_status {
     call(|| {
@@ -36,7 +63,8 @@ pub unsafe extern "C" fn talaria_key_new(
         let has_passphrase = !passphrase.data.is_null();
         // SAFETY: as the caller promises.
         let (bytes, passphrase) = unsafe { (bytes.get()?, passphrase.get()?) };
-        let key = embed::SharedKey::from_bytes(bytes, has_passphrase.then_some(passphrase))?;
+        let passphrase = has_passphrase.then_some(passphrase);
+        let key = embed::SharedKey::from_bytes(bytes, passphrase, rules(policy)?)?;
         let certificate = c_string(key.certificate());
         hand_out(place, talaria_key { key, certificate });
         Ok(())
@@ -101,17 +129,18 @@ impl talaria_store {
     }
 }
 
-/// Opens a store for reading.
+/// Opens a store for reading. Its certificates count by `policy`, one of talaria_policy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_store_open(
     path: *const c_char,
+    policy: u32,
     store: Option<&mut MaybeUninit<Option<Box<talaria_store>>>>,
 ) -> talaria_status {
     call(|| {
         let place = given(store)?;
         // SAFETY: as the caller promises.
         let path = Path::new(OsStr::from_bytes(unsafe { string(path)? }.to_bytes()));
-        hand_out(place, talaria_store(embed::Certificates::open(path)?));
+        hand_out(place, talaria_store(embed::Certificates::open(path, rules(policy)?)?));
         Ok(())
     })
 }

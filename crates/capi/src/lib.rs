@@ -25,9 +25,9 @@ mod signatures;
 pub use call::{talaria_error_message, talaria_status};
 pub use data::{talaria_buffer, talaria_buffer_free, talaria_bytes};
 pub use keys::{
-    talaria_key, talaria_key_certificate, talaria_key_free, talaria_key_new, talaria_sign,
-    talaria_sign_many, talaria_store, talaria_store_free, talaria_store_lookup, talaria_store_open,
-    talaria_store_recipient,
+    talaria_key, talaria_key_certificate, talaria_key_free, talaria_key_new, talaria_policy,
+    talaria_sign, talaria_sign_many, talaria_store, talaria_store_free, talaria_store_lookup,
+    talaria_store_open, talaria_store_recipient,
 };
 pub use messages::{
     talaria_open, talaria_open_verified, talaria_opener, talaria_opener_free, talaria_opener_new,

@@ -7,7 +7,7 @@ use talaria::{Error, embed};
 
 use crate::call::{call, give_back, given, hand_out, talaria_status};
 use crate::data::{arrays, fingerprints, places, talaria_buffer, talaria_bytes};
-use crate::keys::talaria_key;
+use crate::keys::{rules, talaria_key, talaria_policy};
 use crate::signatures::{talaria_verification, talaria_verifier};
 
 /// The specification of messages.
@@ -40,9 +40,9 @@ fn profile(number: u32) -> Result<Option<Profile>, Error> {
 pub struct talaria_sealer(message::Sealer);
 
 /// Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more,
-/// armored or not; `profile` is one of talaria_profile. The call derives keys from passphrases and
-/// encrypts session keys, once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes
-/// of Argon2 over 64 MiB.
+/// armored or not; `profile` is one of talaria_profile, and `policy`, by which the certificates
+/// count, one of talaria_policy. The call derives keys from passphrases and encrypts session keys,
+/// once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes of Argon2 over 64 MiB.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_sealer_new(
     passphrases: *const talaria_bytes,
@@ -50,6 +50,7 @@ pub unsafe extern "C" fn talaria_sealer_new(
     certs: *const talaria_bytes,
     certs_count: usize,
     profile: u32,
+    policy: u32,
     sealer: Option<&mut MaybeUninit<Option<Box<talaria_sealer>>>>,
 ) -> talaria_status {
     call(|| {
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn talaria_sealer_new(
         // SAFETY: as the caller promises.
         let (passphrases, certs) =
             unsafe { (arrays(passphrases, passphrases_count)?, arrays(certs, certs_count)?) };
-        let made = embed::sealer(&passphrases, &certs, self::profile(profile)?)?;
+        let made = embed::sealer(&passphrases, &certs, self::profile(profile)?, rules(policy)?)?;
         hand_out(place, talaria_sealer(made));
         Ok(())
     })
@@ -70,8 +71,11 @@ pub unsafe extern "C" fn talaria_sealer_new_passphrase(
     profile: u32,
     sealer: Option<&mut MaybeUninit<Option<Box<talaria_sealer>>>>,
 ) -> talaria_status {
+    let policy = talaria_policy::Standard as u32;
     // SAFETY: as the caller promises; the array is ours.
-    unsafe { talaria_sealer_new(&raw const passphrase, 1, std::ptr::null(), 0, profile, sealer) }
+    unsafe {
+        talaria_sealer_new(&raw const passphrase, 1, std::ptr::null(), 0, profile, policy, sealer)
+    }
 }
 
 /// Frees a sealer. Null is ignored.

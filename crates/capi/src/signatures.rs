@@ -10,7 +10,7 @@ use talaria::message::{MessageError, Outcome, SignatureReport};
 
 use crate::call::{c_string, call, give_back, given, hand_out, talaria_status};
 use crate::data::{array, arrays, fingerprints, places, talaria_bytes};
-use crate::keys::talaria_store;
+use crate::keys::{rules, talaria_store};
 
 /// Verifies detached signatures at the time of each call.
 pub struct talaria_verifier(embed::SharedVerifier);
@@ -101,17 +101,22 @@ pub struct talaria_signed {
 }
 
 /// Makes a verifier from certificates. Each of `certs` has one certificate or more, armored or not.
+/// They count by `policy`, one of talaria_policy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verifier_new_certs(
     certs: *const talaria_bytes,
     certs_count: usize,
+    policy: u32,
     verifier: Option<&mut MaybeUninit<Option<Box<talaria_verifier>>>>,
 ) -> talaria_status {
     call(|| {
         let place = given(verifier)?;
         // SAFETY: as the caller promises.
         let certs = unsafe { arrays(certs, certs_count)? };
-        hand_out(place, talaria_verifier(embed::SharedVerifier::with_certs(&certs)?));
+        hand_out(
+            place,
+            talaria_verifier(embed::SharedVerifier::with_certs(&certs, rules(policy)?)?),
+        );
         Ok(())
     })
 }

@@ -55,8 +55,8 @@ int main(int, char **argv) {
     talaria_sealer *sealer = nullptr;
     talaria_buffer buffer = {nullptr, 7, 7};
     EXPECT(talaria_sealer_new_passphrase(bytes(pass), 0, nullptr) == TALARIA_STATUS_USAGE);
-    EXPECT(talaria_sealer_new(nullptr, 1, nullptr, 0, 0, &sealer) == TALARIA_STATUS_USAGE);
-    EXPECT(talaria_sealer_new(nullptr, 0, nullptr, 0, 0, &sealer) == TALARIA_STATUS_USAGE);
+    EXPECT(talaria_sealer_new(nullptr, 1, nullptr, 0, 0, 0, &sealer) == TALARIA_STATUS_USAGE);
+    EXPECT(talaria_sealer_new(nullptr, 0, nullptr, 0, 0, 0, &sealer) == TALARIA_STATUS_USAGE);
     EXPECT(talaria_sealer_new_passphrase(bytes(pass), 4711, &sealer) == TALARIA_STATUS_USAGE);
     EXPECT(sealer == nullptr);
     EXPECT(talaria_seal(nullptr, text, &buffer) == TALARIA_STATUS_USAGE);
@@ -74,7 +74,7 @@ int main(int, char **argv) {
     // Empty data are data.
     const talaria_bytes certs[] = {bytes(cert)}, keys[] = {bytes(secret)}, wrong[] = {bytes(junk)};
     talaria_opener *opener;
-    EXPECT(!talaria_sealer_new(nullptr, 0, certs, 1, TALARIA_PROFILE_RFC4880, &sealer));
+    EXPECT(!talaria_sealer_new(nullptr, 0, certs, 1, TALARIA_PROFILE_RFC4880, TALARIA_POLICY_STANDARD, &sealer));
     EXPECT(!talaria_opener_new(nullptr, 0, keys, 1, nullptr, 0, &opener));
     talaria_buffer sealed, plain;
     EXPECT(!talaria_seal(sealer, none, &sealed));
@@ -93,19 +93,22 @@ int main(int, char **argv) {
     EXPECT(talaria_open(stranger, {sealed.data, sealed.len}, &plain) == TALARIA_STATUS_NO_SECRET);
     talaria_opener_free(stranger);
     talaria_key *key;
-    EXPECT(talaria_key_new(bytes(cert), none, &key) == TALARIA_STATUS_UNUSABLE_KEY);
-    EXPECT(!talaria_key_new(bytes(secret), none, &key));
+    EXPECT(talaria_key_new(bytes(cert), none, 0, &key) == TALARIA_STATUS_UNUSABLE_KEY);
+    EXPECT(!talaria_key_new(bytes(secret), none, TALARIA_POLICY_STRICT, &key));
+
+    EXPECT(talaria_key_new(bytes(secret), none, 4, &key) == TALARIA_STATUS_USAGE);
+    EXPECT(strstr(talaria_error_message(), "unknown policy"));
 
     // Stores.
     talaria_store *store;
-    EXPECT(talaria_store_open("there is no such store", &store) == TALARIA_STATUS_NOT_FOUND);
+    EXPECT(talaria_store_open("there is no such store", 0, &store) == TALARIA_STATUS_NOT_FOUND);
     EXPECT(!is_locked(getenv("TALARIA_STORE")));
-    EXPECT(!talaria_store_open(getenv("TALARIA_STORE"), &store));
+    EXPECT(!talaria_store_open(getenv("TALARIA_STORE"), 0, &store));
     // A process that closes any descriptor of the file loses all its locks on it.
     talaria_store *second;
-    EXPECT(!talaria_store_open(getenv("TALARIA_STORE"), &second));
+    EXPECT(!talaria_store_open(getenv("TALARIA_STORE"), 0, &second));
     talaria_store_free(second);
-    EXPECT(talaria_store_open("there is no such store", &second) == TALARIA_STATUS_NOT_FOUND);
+    EXPECT(talaria_store_open("there is no such store", 0, &second) == TALARIA_STATUS_NOT_FOUND);
     EXPECT(is_locked(getenv("TALARIA_STORE")));
     size_t count = 0;
     talaria_buffer found;

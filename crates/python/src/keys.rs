@@ -4,10 +4,17 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use talaria::cert::{Rules, RulesError};
 use talaria::embed;
 
 use crate::data::{Data, Passphrase};
-use crate::error::{Raised, work};
+use crate::error::{Raised, UsageError, work};
+
+/// The rules by which certificates count.
+pub(crate) fn rules(policy: Option<&str>) -> PyResult<Rules> {
+    let unknown = |name| UsageError::new_err(format!("{name:?}: {RulesError}"));
+    policy.map_or(Ok(Rules::default()), |name| name.parse().map_err(|_| unknown(name)))
+}
 
 /// A secret key for signing.
 #[pyclass(frozen)]
@@ -23,14 +30,16 @@ impl Key {
 impl Key {
     /// The newest key that may sign of the one certificate in `data`.
     #[staticmethod]
-    #[pyo3(signature = (data, passphrase = None))]
+    #[pyo3(signature = (data, passphrase = None, *, policy = None))]
     fn from_bytes(
         py: Python<'_>,
         data: Data,
         passphrase: Option<Passphrase>,
-    ) -> Result<Self, Raised> {
+        policy: Option<&str>,
+    ) -> PyResult<Self> {
+        let rules = rules(policy)?;
         let passphrase = passphrase.as_ref().map(AsRef::as_ref);
-        Ok(Self(work(py, || embed::SharedKey::from_bytes(data.as_ref(), passphrase))?))
+        Ok(Self(work(py, || embed::SharedKey::from_bytes(data.as_ref(), passphrase, rules))?))
     }
 
     /// The fingerprint of the certificate.
@@ -76,8 +85,10 @@ impl Store {
 #[pymethods]
 impl Store {
     #[new]
-    fn new(py: Python<'_>, path: PathBuf) -> Result<Self, Raised> {
-        let certificates = work(py, || embed::Certificates::open(&path))?;
+    #[pyo3(signature = (path, *, policy = None))]
+    fn new(py: Python<'_>, path: PathBuf, policy: Option<&str>) -> PyResult<Self> {
+        let rules = rules(policy)?;
+        let certificates = work(py, || embed::Certificates::open(&path, rules))?;
         Ok(Self { certificates, path })
     }
 

@@ -7,7 +7,7 @@ use talaria::message;
 
 use crate::data::{Data, Passphrase};
 use crate::error::{Raised, UsageError, work};
-use crate::keys::Key;
+use crate::keys::{Key, rules};
 use crate::signatures::{Verification, Verifier};
 
 /// Encrypts many messages for the same recipients.
@@ -17,16 +17,18 @@ pub(crate) struct Sealer(message::Sealer);
 #[pymethods]
 impl Sealer {
     #[new]
-    #[pyo3(signature = (*, passphrase = None, certs = Vec::new(), profile = None))]
+    #[pyo3(signature = (*, passphrase = None, certs = Vec::new(), profile = None, policy = None))]
     fn new(
         py: Python<'_>,
         passphrase: Option<Passphrase>,
         certs: Vec<Data>,
         profile: Option<&str>,
+        policy: Option<&str>,
     ) -> PyResult<Self> {
+        let rules = rules(policy)?;
         let profile = profile.map(parse_profile).transpose()?;
         let passphrases: Vec<Passphrase> = passphrase.into_iter().collect();
-        Ok(Self(work(py, || embed::sealer(&passphrases, &certs, profile))?))
+        Ok(Self(work(py, || embed::sealer(&passphrases, &certs, profile, rules))?))
     }
 
     /// Encrypts a message, and signs it if a key is given.

@@ -6,7 +6,7 @@ use talaria::message::SignatureReport;
 
 use crate::data::Data;
 use crate::error::{Raised, UsageError, work};
-use crate::keys::Store;
+use crate::keys::{Store, rules};
 
 /// Checks detached signatures with given certificates or those of a store.
 #[pyclass(frozen)]
@@ -21,14 +21,21 @@ impl Verifier {
 #[pymethods]
 impl Verifier {
     #[new]
-    #[pyo3(signature = (*, certs = None, store = None))]
+    #[pyo3(signature = (*, certs = None, store = None, policy = None))]
     fn new(
         py: Python<'_>,
         certs: Option<Vec<Data>>,
         store: Option<PyRef<'_, Store>>,
+        policy: Option<&str>,
     ) -> PyResult<Self> {
+        let rules = rules(policy)?;
         Ok(match (certs, store) {
-            (Some(certs), None) => Self(work(py, || embed::SharedVerifier::with_certs(&certs))?),
+            (Some(certs), None) => {
+                Self(work(py, || embed::SharedVerifier::with_certs(&certs, rules))?)
+            }
+            (None, Some(_)) if policy.is_some() => {
+                return Err(UsageError::new_err("a store has its own policy"));
+            }
             (None, Some(store)) => {
                 let store = store.inner();
                 Self(work(py, || embed::SharedVerifier::with_store(store))?)

@@ -59,7 +59,12 @@ class Messages(unittest.TestCase):
             (talaria.MalformedError, lambda: talaria.Opener(keys=[CERT])),
             (talaria.UsageError, lambda: talaria.Sealer()),
             (talaria.UsageError, lambda: talaria.Sealer(passphrase="p", profile="rfc1991")),
+            (talaria.UsageError, lambda: talaria.Sealer(passphrase="p", policy="lax")),
             (talaria.UsageError, lambda: talaria.Verifier()),
+            (
+                talaria.UsageError,
+                lambda: talaria.Verifier(store=talaria.Store(STORE), policy="strict"),
+            ),
             (talaria.UnusableKeyError, lambda: talaria.Key.from_bytes(CERT)),
             (talaria.NotFoundError, lambda: talaria.Store(STORE + ".missing")),
             (talaria.NotFoundError, lambda: talaria.Store(STORE).lookup("<nobody@example.org>")),
@@ -94,7 +99,9 @@ class Signatures(unittest.TestCase):
         self.key = talaria.Key.from_bytes(KEY)
         self.verifiers = [
             talaria.Verifier(certs=[CERT]),
+            talaria.Verifier(certs=[CERT], policy="strict"),
             talaria.Verifier(store=talaria.Store(STORE)),
+            talaria.Verifier(store=talaria.Store(STORE, policy="gnupg-2.2")),
         ]
 
     def test_a_result_has_the_outcome_the_signer_and_the_time(self):

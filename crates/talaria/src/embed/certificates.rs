@@ -14,17 +14,21 @@ use crate::stores::Stores;
 
 /// A store or keyring file, opened for reading.
 #[derive(Clone)]
-pub struct Certificates(pub(super) Arc<Mutex<Stores>>);
+pub struct Certificates {
+    pub(super) stores: Arc<Mutex<Stores>>,
+    /// The rules by which the certificates count.
+    pub(super) rules: Rules,
+}
 
 impl Certificates {
-    /// Opens the store at `path`.
+    /// Opens the store at `path`, whose certificates count by `rules`.
     ///
     /// # Errors
     ///
     /// The errors of [`Stores::open`].
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path, rules: Rules) -> Result<Self, Error> {
         let stores = Stores::open(&[path.to_owned()], Access::Read, now())?;
-        Ok(Self(Arc::new(Mutex::new(stores))))
+        Ok(Self { stores: Arc::new(Mutex::new(stores.judged_by(rules))), rules })
     }
 
     /// All certificates that match `query`, as they are stored. Anybody can make a certificate with
@@ -34,7 +38,7 @@ impl Certificates {
     ///
     /// [`Error::Query`], [`Error::NotFound`], or errors of reading the store.
     pub fn lookup(&self, query: &str) -> Result<Vec<Vec<u8>>, Error> {
-        let certs = find(&self.0.lock(), &query.parse()?)?;
+        let certs = find(&self.stores.lock(), &query.parse()?)?;
         Ok(certs.iter().map(|cert| cert.as_bytes().to_vec()).collect())
     }
 
@@ -44,9 +48,9 @@ impl Certificates {
     ///
     /// The errors of [`Stores::recipient`].
     pub fn recipient(&self, query: &str) -> Result<Vec<u8>, Error> {
-        let stores = self.0.lock();
+        let stores = self.stores.lock();
         let query: Query = query.parse()?;
-        let name = stores.recipient(&query, Rules::default(), now())?.cert.fingerprint().to_hex();
+        let name = stores.recipient(&query, self.rules, now())?.cert.fingerprint().to_hex();
         // Another certificate may have the same key as a subkey.
         let mut found = find(&stores, &name.parse()?)?;
         found.retain(|cert| cert.fingerprint().to_string() == name);
@@ -57,7 +61,11 @@ impl Certificates {
     /// The sum of the numbers of the last changes, which grows with each change of one of the
     /// stores.
     pub(super) fn last_changes(&self) -> Result<i64, StoreError> {
-        self.0.lock().iter().map(|opened| opened.store.log().last().map(ChangeNumber::get)).sum()
+        self.stores
+            .lock()
+            .iter()
+            .map(|opened| opened.store.log().last().map(ChangeNumber::get))
+            .sum()
     }
 }
 

@@ -17,20 +17,25 @@ pub struct SharedKey {
 }
 
 impl SharedKey {
-    /// The newest signing key of the only certificate in `bytes`, unlocked.
+    /// The newest signing key of the only certificate in `bytes`, which counts by `rules`,
+    /// unlocked.
     ///
     /// # Errors
     ///
     /// [`Error::Message`] if there is no such key, if there are several certificates, or if the
     /// passphrase does not fit.
-    pub fn from_bytes(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, Error> {
+    pub fn from_bytes(
+        bytes: &[u8],
+        passphrase: Option<&[u8]>,
+        rules: Rules,
+    ) -> Result<Self, Error> {
         let certs = parse(bytes)?;
         let [cert] = &certs[..] else {
             return Err(MessageError::Usage("several keys found; sign with a single key").into());
         };
         let unlocking = passwords(passphrase.as_slice())?;
         let mut ask = |asked: usize, _: &_| unlocking.get(asked).cloned();
-        let signing = Mutex::new(signing_key(cert, Rules::default(), now(), &mut ask)?);
+        let signing = Mutex::new(signing_key(cert, rules, now(), &mut ask)?);
         let public = cert.clone().strip_secret_key_material();
         Ok(Self { signing, certificate: cert.fingerprint().to_hex(), cert: public })
     }

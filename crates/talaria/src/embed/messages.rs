@@ -17,7 +17,7 @@ use crate::error::Error;
 
 /// A sealer for passphrases and for all certificates in `certs`. Each item of `certs` has one or
 /// more certificates. With `profile` as `None`, the sealer uses the newest packet format that all
-/// certificates have announced.
+/// certificates have announced. `rules` are those by which the certificates count.
 ///
 /// # Errors
 ///
@@ -27,10 +27,11 @@ pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
     passphrases: &[P],
     certs: &[C],
     profile: Option<Profile>,
+    rules: Rules,
 ) -> Result<Sealer, Error> {
     let mut recipients = Recipients::default();
     for cert in parse_all(certs)? {
-        recipients.add(&cert, Rules::default(), &mut |_| None, now())?;
+        recipients.add(&cert, rules, &mut |_| None, now())?;
     }
     passwords(passphrases)?.into_iter().for_each(|password| recipients.add_password(password));
     let mut options = EncryptOptions::default();

@@ -26,7 +26,7 @@ pub struct SharedVerifier {
 
 /// The source of the certificates.
 enum Source {
-    Given(Arc<[Cert]>),
+    Given(Arc<[Cert]>, Rules),
     Store(Certificates),
 }
 
@@ -44,13 +44,13 @@ struct Moment {
 }
 
 impl SharedVerifier {
-    /// A verifier with all certificates in `certs`.
+    /// A verifier with all certificates in `certs`, which count by `rules`.
     ///
     /// # Errors
     ///
     /// [`Error::Message`] if an item of `certs` has no certificate.
-    pub fn with_certs<B: AsRef<[u8]>>(certs: &[B]) -> Result<Self, Error> {
-        Self::new(Source::Given(parse_all(certs)?.into()))
+    pub fn with_certs<B: AsRef<[u8]>>(certs: &[B], rules: Rules) -> Result<Self, Error> {
+        Self::new(Source::Given(parse_all(certs)?.into(), rules))
     }
 
     /// A verifier with the certificates of a store, including those added later. Signatures by
@@ -149,7 +149,7 @@ impl SharedVerifier {
 impl Source {
     fn moment(&self) -> Result<Moment, StoreError> {
         let change = match self {
-            Self::Given(_) => 0,
+            Self::Given(..) => 0,
             Self::Store(store) => store.last_changes()?,
         };
         Ok(Moment { now: now(), change })
@@ -158,7 +158,8 @@ impl Source {
     /// A verifier with these certificates. It knows whom the user of the store has called bad so
     /// far.
     fn verifier(&self, now: u32) -> talaria_message::Verifier<'static> {
-        let verifier = talaria_message::Verifier::new(self.lookup(), Rules::default(), now);
+        let (Self::Given(_, rules) | Self::Store(Certificates { rules, .. })) = self;
+        let verifier = talaria_message::Verifier::new(self.lookup(), *rules, now);
         let Self::Store(store) = self else { return verifier };
         let store = store.clone();
         let mut known: HashMap<String, bool> = HashMap::new();
@@ -167,7 +168,7 @@ impl Source {
                 return *bad;
             }
             // Of an unreadable store, nobody can know whom the user has called bad.
-            let bad = store.0.lock().is_bad_certificate(&signer.certificate).unwrap_or(true);
+            let bad = store.stores.lock().is_bad_certificate(&signer.certificate).unwrap_or(true);
             known.insert(signer.certificate.clone(), bad);
             bad
         }))
@@ -175,10 +176,10 @@ impl Source {
 
     fn lookup(&self) -> Lookup<'static> {
         match self {
-            Self::Given(certs) => lookup_in(Arc::clone(certs)),
+            Self::Given(certs, _) => lookup_in(Arc::clone(certs)),
             Self::Store(store) => {
                 let store = store.clone();
-                Box::new(move |issuer: &Issuer| store.0.lock().having(issuer, now()))
+                Box::new(move |issuer: &Issuer| store.stores.lock().having(issuer, now()))
             }
         }
     }

@@ -4,13 +4,18 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use talaria::cert::ErrorKind;
+use talaria::cert::{ErrorKind, Rules};
 use talaria::embed::{
     Certificates, SharedKey, SharedOpener, SharedVerifier, fingerprints, seal_signed, sealer,
 };
 use talaria::message::openpgp::cert::CertBuilder;
+use talaria::message::openpgp::packet::Key;
+use talaria::message::openpgp::packet::key::{Key4, SubordinateRole};
+use talaria::message::openpgp::packet::signature::SignatureBuilder;
 use talaria::message::openpgp::serialize::SerializeInto as _;
-use talaria::message::openpgp::types::ReasonForRevocation;
+use talaria::message::openpgp::types::{
+    Curve, HashAlgorithm, KeyFlags, ReasonForRevocation, SignatureType,
+};
 use talaria::message::openpgp::{Cert, Packet};
 use talaria::message::{NotCounted, Outcome, Profile};
 use talaria::store::{Access, Binding, Query, Store};
@@ -54,11 +59,41 @@ fn kind<T>(result: Result<T, Error>) -> ErrorKind {
     result.err().expect("it must fail").kind()
 }
 
+/// The user chooses the rules: of this certificate, SHA-1 binds the key for encryption.
+#[test]
+fn the_rules_are_those_that_were_chosen() {
+    let made = SystemTime::UNIX_EPOCH + Duration::from_secs(1_640_995_200);
+    let builder = CertBuilder::new().set_creation_time(made).add_userid("<old@example.org>");
+    let (cert, _) = builder.generate().unwrap();
+    let subkey = Key4::generate_ecc(false, Curve::Cv25519).unwrap();
+    let mut subkey = Key::<_, SubordinateRole>::from(subkey);
+    subkey.set_creation_time(made).unwrap();
+    let primary = cert.primary_key().key().clone().parts_into_secret().unwrap();
+    let binding = SignatureBuilder::new(SignatureType::SubkeyBinding)
+        .set_hash_algo(HashAlgorithm::SHA1)
+        .set_signature_creation_time(made)
+        .unwrap()
+        .set_key_flags(KeyFlags::empty().set_transport_encryption())
+        .unwrap()
+        .sign_subkey_binding(&mut primary.into_keypair().unwrap(), None, &subkey)
+        .unwrap();
+    let cert = cert.insert_packets([Packet::from(subkey), binding.into()]).unwrap().0;
+    assert!(sealer(&NOBODY, &[public(&cert)], None, Rules::Standard).is_ok());
+    let refused = sealer(&NOBODY, &[public(&cert)], None, Rules::Strict);
+    assert_eq!(kind(refused), ErrorKind::UnusableKey);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.db");
+    add(&path, &cert);
+    let find = |rules| Certificates::open(&path, rules).unwrap().recipient("old@example.org");
+    assert!(find(Rules::Standard).is_ok());
+    assert_eq!(kind(find(Rules::Strict)), ErrorKind::UnusableKey);
+}
+
 #[test]
 fn a_message_to_keys_and_passphrases_opens_with_either() {
     let alice = generate("<alice@example.org>");
     for profile in [Profile::Rfc9580, Profile::Rfc4880, Profile::LibrePgp] {
-        let sealer = sealer(&["pass"], &[public(&alice)], Some(profile)).unwrap();
+        let sealer = sealer(&["pass"], &[public(&alice)], Some(profile), Rules::Standard).unwrap();
         let sealed = sealer.seal(b"text").unwrap();
         let by_key = SharedOpener::new(&NOBODY, &[secret(&alice)], &NOBODY).unwrap();
         let by_passphrase = SharedOpener::new(&["other", "pass"], &NOBODY, &NOBODY).unwrap();
@@ -70,14 +105,23 @@ fn a_message_to_keys_and_passphrases_opens_with_either() {
         *changed.last_mut().unwrap() ^= 1;
         assert_eq!(kind(by_key.open(&changed)), ErrorKind::Tampered, "{profile:?}");
     }
-    assert_eq!(kind(sealer(&NOBODY, &NOBODY, None)), ErrorKind::Usage);
+    assert_eq!(kind(sealer(&NOBODY, &NOBODY, None, Rules::Standard)), ErrorKind::Usage);
     // An empty passphrase protects nothing.
-    assert_eq!(kind(sealer(&[""], &NOBODY, None)), ErrorKind::Usage);
-    assert_eq!(kind(sealer(&["pass", ""], &[public(&alice)], None)), ErrorKind::Usage);
+    assert_eq!(kind(sealer(&[""], &NOBODY, None, Rules::Standard)), ErrorKind::Usage);
+    assert_eq!(
+        kind(sealer(&["pass", ""], &[public(&alice)], None, Rules::Standard)),
+        ErrorKind::Usage
+    );
     assert_eq!(kind(SharedOpener::new(&["pass", ""], &NOBODY, &NOBODY)), ErrorKind::Usage);
     assert_eq!(kind(SharedOpener::new(&NOBODY, &[secret(&alice)], &[""])), ErrorKind::Usage);
-    assert_eq!(kind(SharedKey::from_bytes(&secret(&alice), Some(b""))), ErrorKind::Usage);
-    assert_eq!(kind(sealer(&NOBODY, &["no certificate"], None)), ErrorKind::Malformed);
+    assert_eq!(
+        kind(SharedKey::from_bytes(&secret(&alice), Some(b""), Rules::Standard)),
+        ErrorKind::Usage
+    );
+    assert_eq!(
+        kind(sealer(&NOBODY, &["no certificate"], None, Rules::Standard)),
+        ErrorKind::Malformed
+    );
     assert_eq!(kind(SharedOpener::new(&NOBODY, &[public(&alice)], &NOBODY)), ErrorKind::Malformed);
 }
 
@@ -112,17 +156,21 @@ fn the_right_passphrase_unlocks_a_key() {
         };
         locked = locked.insert_packets(packet).unwrap().0;
     }
-    let sealed = sealer(&NOBODY, &[public(&alice)], None).unwrap().seal(b"text").unwrap();
+    let sealed =
+        sealer(&NOBODY, &[public(&alice)], None, Rules::Standard).unwrap().seal(b"text").unwrap();
     let opener = SharedOpener::new(&NOBODY, &[secret(&locked)], &["other", "lock"]).unwrap();
     assert_eq!(opener.open(&sealed).unwrap(), b"text");
     let opener = SharedOpener::new(&NOBODY, &[secret(&locked)], &["other"]).unwrap();
     assert_eq!(kind(opener.open(&sealed)), ErrorKind::UnusableKey);
-    assert!(SharedKey::from_bytes(&secret(&locked), Some(b"lock")).is_ok());
+    assert!(SharedKey::from_bytes(&secret(&locked), Some(b"lock"), Rules::Standard).is_ok());
     assert_eq!(
-        kind(SharedKey::from_bytes(&secret(&locked), Some(b"other"))),
+        kind(SharedKey::from_bytes(&secret(&locked), Some(b"other"), Rules::Standard)),
         ErrorKind::UnusableKey
     );
-    assert_eq!(kind(SharedKey::from_bytes(&secret(&locked), None)), ErrorKind::UnusableKey);
+    assert_eq!(
+        kind(SharedKey::from_bytes(&secret(&locked), None, Rules::Standard)),
+        ErrorKind::UnusableKey
+    );
 }
 
 #[test]
@@ -131,9 +179,12 @@ fn a_verifier_sees_certificates_added_to_its_store() {
     let path = folder.path().join("certs.db");
     let (alice, bob) = (generate("<alice@example.org>"), generate("<bob@example.org>"));
     add(&path, &bob);
-    let store = Certificates::open(&path).unwrap();
+    let store = Certificates::open(&path, Rules::Standard).unwrap();
     let verifier = SharedVerifier::with_store(&store).unwrap();
-    let signature = SharedKey::from_bytes(&secret(&alice), None).unwrap().sign(b"data").unwrap();
+    let signature = SharedKey::from_bytes(&secret(&alice), None, Rules::Standard)
+        .unwrap()
+        .sign(b"data")
+        .unwrap();
     assert_eq!(verifier.verify(&signature, b"data", None).unwrap().report.outcome, Outcome::NoKey);
     add(&path, &alice);
     let report = verifier.verify(&signature, b"data", None).unwrap().report;
@@ -158,9 +209,14 @@ fn a_verifier_refuses_whom_the_user_of_its_store_called_bad() {
     let path = folder.path().join("certs.db");
     let mallory = generate("<mallory@example.org>");
     add(&path, &mallory);
-    let signature = SharedKey::from_bytes(&secret(&mallory), None).unwrap().sign(b"data").unwrap();
+    let signature = SharedKey::from_bytes(&secret(&mallory), None, Rules::Standard)
+        .unwrap()
+        .sign(b"data")
+        .unwrap();
     let outcome = || {
-        let verifier = SharedVerifier::with_store(&Certificates::open(&path).unwrap()).unwrap();
+        let verifier =
+            SharedVerifier::with_store(&Certificates::open(&path, Rules::Standard).unwrap())
+                .unwrap();
         let checked = verifier.verify(&signature, b"data", None).unwrap();
         assert_eq!(checked.decision.is_ok(), checked.report.is_good());
         checked.report.outcome
@@ -174,7 +230,7 @@ fn a_verifier_refuses_whom_the_user_of_its_store_called_bad() {
     store.tofu_mut().set_bindings(&bad.collect::<Vec<_>>()).unwrap();
     assert_eq!(outcome(), Outcome::Distrusted);
     assert_eq!(
-        kind(Certificates::open(&path).unwrap().recipient("mallory@example.org")),
+        kind(Certificates::open(&path, Rules::Standard).unwrap().recipient("mallory@example.org")),
         ErrorKind::UnusableKey
     );
 }
@@ -182,9 +238,10 @@ fn a_verifier_refuses_whom_the_user_of_its_store_called_bad() {
 #[test]
 fn one_bad_signature_among_several_makes_all_of_them_bad() {
     let (alice, bob) = (generate("<alice@example.org>"), generate("<bob@example.org>"));
-    let verifier = SharedVerifier::with_certs(&[public(&alice), public(&bob)]).unwrap();
+    let verifier =
+        SharedVerifier::with_certs(&[public(&alice), public(&bob)], Rules::Standard).unwrap();
     let sign = |cert: &Cert, data: &[u8]| {
-        SharedKey::from_bytes(&secret(cert), None).unwrap().sign(data).unwrap()
+        SharedKey::from_bytes(&secret(cert), None, Rules::Standard).unwrap().sign(data).unwrap()
     };
     let both = [sign(&alice, b"data"), sign(&bob, b"data")].concat();
     assert!(verifier.verify(&both, b"data", None).unwrap().report.is_good());
@@ -202,8 +259,8 @@ fn one_bad_signature_among_several_makes_all_of_them_bad() {
 #[test]
 fn verify_many_reports_in_the_order_of_its_input() {
     let alice = generate("<alice@example.org>");
-    let key = SharedKey::from_bytes(&secret(&alice), None).unwrap();
-    let verifier = SharedVerifier::with_certs(&[public(&alice)]).unwrap();
+    let key = SharedKey::from_bytes(&secret(&alice), None, Rules::Standard).unwrap();
+    let verifier = SharedVerifier::with_certs(&[public(&alice)], Rules::Standard).unwrap();
     let documents: Vec<Vec<u8>> = (0..600u32).map(|n| n.to_be_bytes().to_vec()).collect();
     let mut items: Vec<_> = key.sign_many(&documents).unwrap().into_iter().zip(documents).collect();
     items[7].0 = b"junk".to_vec();
@@ -224,14 +281,14 @@ fn verify_many_reports_in_the_order_of_its_input() {
 fn recipient_requires_one_match_and_lookup_returns_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("certs.db");
-    assert_eq!(kind(Certificates::open(&path)), ErrorKind::NoStore);
+    assert_eq!(kind(Certificates::open(&path, Rules::Standard)), ErrorKind::NoStore);
     let (alice, other) = (generate("<alice@example.org>"), generate("<alice@example.org>"));
     add(&path, &alice);
-    let store = Certificates::open(&path).unwrap();
+    let store = Certificates::open(&path, Rules::Standard).unwrap();
     let recipient = store.recipient("<alice@example.org>").unwrap();
     assert_eq!(recipient, store.lookup("alice").unwrap().concat());
     assert_eq!(store.recipient("Alice@example.org").unwrap(), recipient);
-    assert!(sealer(&NOBODY, &[recipient], None).is_ok());
+    assert!(sealer(&NOBODY, &[recipient], None, Rules::Standard).is_ok());
     // A part of a name finds certificates and selects none: `alice` is also in `malice`.
     for part in ["alice", "lice@example.org", "*alice", "@example.org"] {
         assert_eq!(store.lookup(part).unwrap().len(), 1);
@@ -256,11 +313,12 @@ fn a_panic_becomes_an_error() {
 #[test]
 fn a_message_opens_only_with_its_expected_signers() {
     let (alice, mallory) = (generate("<alice@example.org>"), generate("<mallory@evil.example>"));
-    let sealer = sealer(&["pass"], &NOBODY, None).unwrap();
+    let sealer = sealer(&["pass"], &NOBODY, None, Rules::Standard).unwrap();
     let opener = SharedOpener::new(&["pass"], &NOBODY, &NOBODY).unwrap();
-    let verifier = SharedVerifier::with_certs(&[public(&alice), public(&mallory)]).unwrap();
+    let verifier =
+        SharedVerifier::with_certs(&[public(&alice), public(&mallory)], Rules::Standard).unwrap();
     let signed = |cert: &Cert| {
-        let key = SharedKey::from_bytes(&secret(cert), None).unwrap();
+        let key = SharedKey::from_bytes(&secret(cert), None, Rules::Standard).unwrap();
         seal_signed(&sealer, b"text", &key).unwrap()
     };
     let names = [alice.fingerprint().to_hex().to_lowercase()];
@@ -276,7 +334,10 @@ fn a_message_opens_only_with_its_expected_signers() {
     for name in ["alice", "", "<alice@example.org>", &names[0][..39]] {
         assert_eq!(kind(fingerprints(&[name])), ErrorKind::Usage, "{name}");
     }
-    let signature = SharedKey::from_bytes(&secret(&mallory), None).unwrap().sign(b"data").unwrap();
+    let signature = SharedKey::from_bytes(&secret(&mallory), None, Rules::Standard)
+        .unwrap()
+        .sign(b"data")
+        .unwrap();
     let checked = verifier.verify(&signature, b"data", Some(&expected)).unwrap();
     assert!(checked.decision.is_err() && checked.report.is_good(), "{checked:?}");
     assert!(verifier.verify(&signature, b"data", None).unwrap().decision.is_ok());
@@ -287,7 +348,7 @@ fn a_message_opens_only_with_its_expected_signers() {
 #[test]
 fn changed_certificates_in_a_store_cause_no_panic() {
     let alice = generate("<alice@example.org>");
-    let key = SharedKey::from_bytes(&secret(&alice), None).unwrap();
+    let key = SharedKey::from_bytes(&secret(&alice), None, Rules::Standard).unwrap();
     let signature = key.sign(b"text").unwrap();
     let name = alice.fingerprint().to_hex();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -319,19 +380,21 @@ fn changed_certificates_in_a_store_cause_no_panic() {
         let path = folder.path().join("certs.db");
         add(&path, &alice);
         add_bytes(&path, &bytes);
-        let store = Certificates::open(&path).unwrap();
+        let store = Certificates::open(&path, Rules::Standard).unwrap();
         let verifier = SharedVerifier::with_store(&store).unwrap();
         let report = verifier.verify(&signature, b"text", None).unwrap();
         verified += usize::from(report.report.outcome == Outcome::Good);
         let _ = verifier.verify_many(&[(&signature, b"text"), (&signature, b"test")], None);
         let recipient = store.recipient(&name);
         for cert in store.lookup(&name).unwrap().into_iter().chain(recipient) {
-            let _ = sealer(&NOBODY, &[cert], None).map(|sealer| sealer.seal(b"text"));
+            let _ =
+                sealer(&NOBODY, &[cert], None, Rules::Standard).map(|sealer| sealer.seal(b"text"));
         }
-        let _ = sealer(&NOBODY, &[&bytes], None);
+        let _ = sealer(&NOBODY, &[&bytes], None, Rules::Standard);
         let _ = SharedOpener::new(&NOBODY, &[&bytes], &NOBODY);
-        let _ = SharedKey::from_bytes(&bytes, None);
-        let _ = SharedVerifier::with_certs(&[&bytes]).map(|v| v.verify(&signature, b"text", None));
+        let _ = SharedKey::from_bytes(&bytes, None, Rules::Standard);
+        let _ = SharedVerifier::with_certs(&[&bytes], Rules::Standard)
+            .map(|v| v.verify(&signature, b"text", None));
     }
     // Alice's own parts stay in the store, whatever was added.
     assert!(verified > 40, "{verified}");
