@@ -21,6 +21,7 @@ use talaria_cert::{
     ed25519_verdicts,
 };
 
+use crate::certs::sound;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
 use crate::judged::{judge_of, verified};
@@ -39,7 +40,8 @@ pub fn lookup_in(certs: impl Into<Arc<[openpgp::Cert]>>) -> Lookup<'static> {
     let certs = certs.into();
     Box::new(move |issuer: &Issuer| {
         let id = issuer.key_id.to_string();
-        let has = |cert: &&openpgp::Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
+        let has =
+            |cert: &&openpgp::Cert| sound(cert).keys().any(|key| key.key().keyid().to_hex() == id);
         certs.iter().filter(has).filter_map(|cert| verified(cert).ok()).collect()
     })
 }
