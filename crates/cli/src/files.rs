@@ -1,8 +1,9 @@
 //! Inputs of commands: files or standard input, with progress and interruption.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -18,7 +19,7 @@ use crate::{descriptor, progress};
 
 /// The buffer size in bytes for reading lines and lengths. Larger reads, such as the bulk of a
 /// binary message, bypass the buffer.
-const BUFFER_BYTES: usize = 8 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// The user types the input, so no progress is shown between the lines.
 static TYPED: AtomicBool = AtomicBool::new(false);
@@ -55,6 +56,14 @@ impl Source {
         Ok(Self { file, size })
     }
 
+    /// The same input for a second reading, if it is a regular file.
+    pub(crate) fn again(&self) -> Option<Again> {
+        self.size?;
+        let mut file = self.file.try_clone().ok()?;
+        let start = file.stream_position().ok()?;
+        Some(Again { file: Arc::new(file), start })
+    }
+
     /// The input without a progress counter. An interrupt ends the process.
     pub(crate) fn plain(self) -> File {
         self.file
@@ -71,10 +80,68 @@ impl Source {
     }
 }
 
+/// A regular file that is read a second time.
+pub(crate) struct Again {
+    file: Arc<File>,
+    start: u64,
+}
+
+impl Again {
+    /// A reader from the place on at which the first one began.
+    pub(crate) fn open(&self) -> Box<dyn Read + Send> {
+        Box::new(ReadAt { file: Arc::clone(&self.file), at: self.start })
+    }
+}
+
+/// A reader with a place of its own in a file.
+struct ReadAt {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for ReadAt {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buf, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
 /// A file for content that must not be released yet. Nobody else can open it, and its data is
 /// encrypted.
 pub(crate) fn spool() -> io::Result<Box<dyn Spool>> {
-    Ok(Box::new(tempfile::tempfile()?))
+    Ok(Box::new(Temporary(tempfile::tempfile().map_err(temporary)?)))
+}
+
+/// A temporary file whose errors say where it is.
+struct Temporary(File);
+
+fn temporary(error: io::Error) -> io::Error {
+    let folder = std::env::temp_dir();
+    let text = format!("the temporary file in {} (see $TMPDIR): {error}", folder.display());
+    io::Error::new(error.kind(), text)
+}
+
+impl Read for Temporary {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf).map_err(temporary)
+    }
+}
+
+impl Write for Temporary {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.0.write(data).map_err(temporary)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Temporary {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to).map_err(temporary)
+    }
 }
 
 /// The number of bytes read, and the stop flag.

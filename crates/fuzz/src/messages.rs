@@ -34,8 +34,8 @@ pub fn decrypted(bytes: &[u8]) {
             session_keys: vec![(Some(Cipher::Aes256), key.to_vec().into())],
             ..Secrets::default()
         };
-        let mut spool = || Err(std::io::Error::other("no message here is that long"));
-        let release = if streamed { Release::Streamed } else { Release::Checked(&mut spool) };
+        let spool = || Err(std::io::Error::other("no message here is that long"));
+        let release = if streamed { Release::Streamed } else { Release::Checked(&spool) };
         let mut options = DecryptOptions::new(release);
         options.limits = limits();
         options.threads = threads;

@@ -4,9 +4,10 @@
 //! Each block needs the ciphertext of the previous block. Encryption is therefore sequential: one
 //! core encrypts while another reads ahead and computes the digest. Decryption runs on all cores in
 //! parallel, and only the digest is sequential. Nothing is authenticated before the end, so the
-//! caller must hold the plaintext back until [`open`] has returned without an error.
+//! caller must hold the plaintext back until [`open`] has returned without an error, or read twice:
+//! [`check`], then [`open_checked`].
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::sync::mpsc;
 
@@ -14,7 +15,8 @@ use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use openssl::cipher_ctx::CipherCtx;
 use zeroize::Zeroizing;
 
-use crate::algorithm::Cipher;
+use crate::aead::AeadKey;
+use crate::algorithm::{Aead, Cipher, TAG_BYTES};
 use crate::error::{MessageError, Result};
 use crate::framing::{read_full, tag};
 use crate::pipeline::{self, Source, Stage, Work};
@@ -168,26 +170,87 @@ pub(crate) fn open(
     plain: &mut (impl Write + Send),
     threads: usize,
 ) -> Result<()> {
-    let block = cipher.block_bytes();
-    let mut source = OpenSource { sealed, block, before: vec![0; block] };
-    let mut check = Check {
-        digest: Context::new(&SHA1_FOR_LEGACY_USE_ONLY),
-        skip: block + 2,
-        held: Vec::new(),
-    };
-    let mut workers = (0..threads.max(1))
-        .map(|_| Blocks::new(session_key, cipher))
-        .collect::<Result<Vec<_>>>()?;
-    let next = || workers.pop().expect("one for each thread");
-    pipeline::run(threads, &mut source, (&mut check, &mut Written { plain }), next)?;
+    let mut check = Check::new(cipher);
+    let stages = (&mut check, &mut Written { plain });
+    run((session_key, cipher), sealed, stages, threads, None)?;
     check.finish()
+}
+
+/// A ciphertext whose integrity was checked. Each segment has a tag, by which a second reading
+/// proves that it reads the same.
+pub(crate) struct Checked {
+    tag_key: Zeroizing<[u8; 32]>,
+    tags: Vec<[u8; TAG_BYTES]>,
+    /// The length of the ciphertext in bytes.
+    bytes: u64,
+}
+
+/// Checks the integrity of the stream `sealed`, whose plaintext is dropped.
+pub(crate) fn check(
+    session_key: &[u8],
+    cipher: Cipher,
+    sealed: &mut (impl Read + Send),
+    threads: usize,
+) -> Result<Checked> {
+    let mut tag_key = Zeroizing::new([0; 32]);
+    random::fill(&mut *tag_key)?;
+    let mut check = Check::new(cipher);
+    let mut found = Checked { tag_key, tags: Vec::new(), bytes: 0 };
+    let tag_key = found.tag_key.clone();
+    let stages = (&mut check, &mut Noted(&mut found));
+    run((session_key, cipher), sealed, stages, threads, Some(&tag_key))?;
+    check.finish()?;
+    Ok(found)
+}
+
+/// Decrypts the stream `sealed`, which was checked before. Nothing that was not read then is
+/// written to `plain`.
+pub(crate) fn open_checked(
+    session_key: &[u8],
+    cipher: Cipher,
+    sealed: &mut (impl Read + Send),
+    plain: &mut (impl Write + Send),
+    threads: usize,
+    checked: &Checked,
+) -> Result<()> {
+    let content = cipher.block_bytes() as u64 + 2..checked.bytes - MDC_BYTES as u64;
+    let mut same = Same { tags: checked.tags.iter(), content, at: 0 };
+    let stages = (&mut same, &mut Written { plain });
+    run((session_key, cipher), sealed, stages, threads, Some(&checked.tag_key))?;
+    if same.tags.len() > 0 { Err(changed()) } else { Ok(()) }
+}
+
+fn changed() -> MessageError {
+    MessageError::Read(io::Error::other("the file changed while it was read"))
+}
+
+fn run(
+    (session_key, cipher): (&[u8], Cipher),
+    sealed: &mut (impl Read + Send),
+    stages: (&mut impl Stage<Segment>, &mut impl Stage<Segment>),
+    threads: usize,
+    tag_key: Option<&[u8; 32]>,
+) -> Result<()> {
+    let block = cipher.block_bytes();
+    let mut source = OpenSource { sealed, before: vec![0; block], at: 0 };
+    let worker = |_| {
+        let tagger = tag_key.map(|key| AeadKey::new(Aead::Gcm, Cipher::Aes256, key)).transpose()?;
+        Ok(Worker { blocks: Blocks::new(session_key, cipher)?, tagger })
+    };
+    let mut workers = (0..threads.max(1)).map(worker).collect::<Result<Vec<_>>>()?;
+    let next = || workers.pop().expect("one for each thread");
+    pipeline::run(threads, &mut source, stages, next)
 }
 
 #[derive(Default)]
 struct Segment {
     bytes: Vec<u8>,
+    /// The number of segments before this one.
+    at: u64,
     /// The block of ciphertext before this segment.
     before: Vec<u8>,
+    /// The tag of the ciphertext, if there is a key for it.
+    tag: [u8; TAG_BYTES],
     /// Plaintext before this segment that could have been the digest, but was content.
     held: Vec<u8>,
     /// The range of content in this segment, without the random prefix and without a possible
@@ -197,8 +260,8 @@ struct Segment {
 
 struct OpenSource<'a, R> {
     sealed: &'a mut R,
-    block: usize,
     before: Vec<u8>,
+    at: u64,
 }
 
 impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
@@ -207,9 +270,12 @@ impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
         let read = read_full(self.sealed, &mut segment.bytes)?;
         segment.bytes.truncate(read);
         segment.before.clone_from(&self.before);
+        segment.at = self.at;
+        self.at += 1;
         let more = read == SEGMENT_BYTES;
         if more {
-            self.before.copy_from_slice(&segment.bytes[read - self.block..]);
+            let last = read - self.before.len();
+            self.before.copy_from_slice(&segment.bytes[last..]);
         }
         Ok(more)
     }
@@ -245,16 +311,32 @@ impl Blocks {
         context
             .cipher_update(&bytes[..whole], Some(&mut stream[block..]))
             .map_err(MessageError::secret)?;
-        for (byte, key) in bytes.iter_mut().zip(&*stream) {
-            *byte ^= key;
+        let (bytes, rest) = bytes.as_chunks_mut::<32>();
+        let (stream, stream_rest) = stream.as_chunks::<32>();
+        for (bytes, key) in bytes.iter_mut().zip(stream) {
+            for (byte, key) in bytes.iter_mut().zip(key) {
+                *byte ^= key;
+            }
         }
+        let keys = stream[bytes.len()..].as_flattened().iter().chain(stream_rest);
+        rest.iter_mut().zip(keys).for_each(|(byte, key)| *byte ^= key);
         Ok(())
     }
 }
 
-impl Work<Segment> for Blocks {
+struct Worker {
+    blocks: Blocks,
+    tagger: Option<AeadKey>,
+}
+
+impl Work<Segment> for Worker {
     fn work(&mut self, segment: &mut Segment) -> Result<()> {
-        self.decrypt(&segment.before, &mut segment.bytes)
+        if let Some(tagger) = &mut self.tagger {
+            let mut nonce = [0; 12];
+            nonce[4..].copy_from_slice(&segment.at.to_be_bytes());
+            segment.tag = tagger.seal(&nonce, &segment.bytes, &mut [])?;
+        }
+        self.blocks.decrypt(&segment.before, &mut segment.bytes)
     }
 }
 
@@ -267,6 +349,11 @@ struct Check {
 }
 
 impl Check {
+    fn new(cipher: Cipher) -> Self {
+        let digest = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+        Self { digest, skip: cipher.block_bytes() + 2, held: Vec::new() }
+    }
+
     /// Hashes bytes that are certainly not the digest; returns how many of them are random prefix.
     fn hash(&mut self, bytes: &[u8]) -> usize {
         self.digest.update(bytes);
@@ -305,6 +392,39 @@ impl Stage<Segment> for Check {
         self.held = rest;
         self.held.extend_from_slice(&bytes[certain..]);
         segment.held = held;
+        Ok(())
+    }
+}
+
+/// The stage that keeps the tags.
+struct Noted<'a>(&'a mut Checked);
+
+impl Stage<Segment> for Noted<'_> {
+    fn pass(&mut self, segment: &mut Segment) -> Result<()> {
+        self.0.tags.push(segment.tag);
+        self.0.bytes += segment.bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// The stage that compares the tags with those of the first reading, and marks the content.
+struct Same<'a> {
+    tags: std::slice::Iter<'a, [u8; TAG_BYTES]>,
+    /// The range of content in the stream.
+    content: Range<u64>,
+    /// The bytes of the segments before.
+    at: u64,
+}
+
+impl Stage<Segment> for Same<'_> {
+    fn pass(&mut self, segment: &mut Segment) -> Result<()> {
+        if self.tags.next() != Some(&segment.tag) {
+            return Err(changed());
+        }
+        let end = self.at + segment.bytes.len() as u64;
+        let within = |place: u64| (place.clamp(self.at, end) - self.at) as usize;
+        segment.plain = within(self.content.start)..within(self.content.end);
+        self.at = end;
         Ok(())
     }
 }

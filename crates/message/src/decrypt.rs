@@ -1,7 +1,7 @@
 //! Decryption: wrapped session keys, the encrypted packet, and its content.
 
 use std::fmt;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, Write};
 
 use zeroize::Zeroizing;
 
@@ -12,25 +12,32 @@ use crate::content::Literal;
 use crate::encrypt::Profile;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, Length, read_full, tag};
+use crate::held::Held;
 use crate::packets::{PacketWriter, ReadLimits};
 use crate::secrets::{Candidate, OpenedBy, Remembered, Secrets, Wrapped};
 use crate::verify::Verifier;
 use crate::verify::receiver::Receiver;
 use crate::verify::report::SignatureReport;
 
-/// Storage for ciphertext that is read twice.
+/// Storage for content that waits, encrypted.
 pub trait Spool: Read + Write + Seek + Send {}
 impl<T: Read + Write + Seek + Send> Spool for T {}
 
 /// The moment at which the plaintext of a version 1 message is released. Its integrity is known
 /// only at the end; that of all other messages is known after each chunk.
 pub enum Release<'a> {
-    /// Release after the integrity check. A message longer than 8 MiB is stored, still encrypted,
-    /// in the spool that this function creates, and is read from there twice.
-    Checked(&'a mut (dyn FnMut() -> io::Result<Box<dyn Spool>> + Send)),
+    /// Release after the integrity check. Until then the plaintext waits in memory and, beyond
+    /// 64 MiB, encrypted in the spool that this function creates.
+    Checked(&'a (dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync)),
+    /// Release after the integrity check of a message longer than 8 MiB. For that, the message is
+    /// read a second time. A shorter one waits in memory.
+    Again(Again<'a>),
     /// Release at once. The caller must discard the output if an error comes at the end.
     Streamed,
 }
+
+/// A function that opens a message, in binary form, a second time.
+pub type Again<'a> = &'a (dyn Fn() -> Result<Box<dyn Read + Send>> + Sync);
 
 /// Options for decryption. Programs set the fields of [`Self::new`].
 #[non_exhaustive]
@@ -80,8 +87,10 @@ impl fmt::Debug for Decrypted {
     }
 }
 
-/// The maximum number of bytes of a version 1 message held in memory until its integrity is known.
-const HELD_BYTES_MAX: u64 = 8 << 20;
+/// The maximum number of bytes of plaintext held in memory until the integrity is known.
+const HELD_BYTES_MAX: usize = 64 << 20;
+/// The number of bytes of a message that is never read twice.
+const ONCE_BYTES: u64 = 8 << 20;
 /// The maximum length of a packet with a wrapped session key, in bytes.
 const WRAPPED_BYTES_MAX: u64 = 64 << 10;
 
@@ -285,7 +294,8 @@ pub(crate) fn decrypt_with(
     options: DecryptOptions<'_>,
 ) -> Result<Decrypted> {
     let mut wrapped = Wrapped::default();
-    let (tag, length, input) = read_wrapped(input, &mut wrapped)?;
+    let (tag, length, input) = read_wrapped(Counted { input, bytes: 0 }, &mut wrapped)?;
+    let place = (input.bytes, length);
     let mut body = Body::new(input, length);
     let sealed = Sealed::read(tag, &mut body)?;
     let DecryptOptions { release, limits, threads } = options;
@@ -320,26 +330,31 @@ pub(crate) fn decrypt_with(
             later.failed.map_or(Ok(()), Err)?;
         }
         (None, Release::Checked(spool)) => {
-            let mut held = Vec::new();
-            (&mut stream)
-                .take(HELD_BYTES_MAX)
-                .read_to_end(&mut held)
-                .map_err(MessageError::read)?;
-            let mut nowhere = io::sink();
-            if (held.len() as u64) < HELD_BYTES_MAX {
-                cfb::open(&session_key, cipher, &mut &held[..], &mut nowhere, threads)
-                    .map_err(failed)?;
-                cfb::open(&session_key, cipher, &mut &held[..], &mut packets, threads)?;
+            let mut held = Held::with_memory(Box::new(spool), HELD_BYTES_MAX);
+            cfb::open(&session_key, cipher, &mut stream, &mut held, threads).map_err(failed)?;
+            held.release(&mut packets)?;
+        }
+        (None, Release::Again(again)) => {
+            let mut begin = Vec::new();
+            (&mut stream).take(ONCE_BYTES).read_to_end(&mut begin).map_err(MessageError::read)?;
+            let is_short = (begin.len() as u64) < ONCE_BYTES;
+            let mut stream = io::Cursor::new(begin).chain(&mut stream);
+            if is_short {
+                let mut held = Held::with_memory(Box::new(no_spool), HELD_BYTES_MAX);
+                cfb::open(&session_key, cipher, &mut stream, &mut held, threads).map_err(failed)?;
+                held.release(&mut packets)?;
             } else {
-                let mut file = spool().map_err(MessageError::Write)?;
-                file.write_all(&held).map_err(MessageError::Write)?;
-                drop(held);
-                io::copy(&mut stream, &mut file).map_err(MessageError::read)?;
-                file.seek(SeekFrom::Start(0)).map_err(MessageError::Write)?;
-                cfb::open(&session_key, cipher, &mut file, &mut nowhere, threads)
-                    .map_err(failed)?;
-                file.seek(SeekFrom::Start(0)).map_err(MessageError::Write)?;
-                cfb::open(&session_key, cipher, &mut file, &mut packets, threads)?;
+                let checked =
+                    cfb::check(&session_key, cipher, &mut stream, threads).map_err(failed)?;
+                let mut again = at_body(again()?, place)?;
+                cfb::open_checked(
+                    &session_key,
+                    cipher,
+                    &mut again,
+                    &mut packets,
+                    threads,
+                    &checked,
+                )?;
             }
         }
     }
@@ -357,6 +372,33 @@ pub(crate) fn decrypt_with(
         literal,
         signatures,
     })
+}
+
+fn no_spool() -> io::Result<Box<dyn Spool>> {
+    Err(io::Error::other("a short message waits in memory"))
+}
+
+/// An input that counts what is read from it.
+struct Counted<R> {
+    input: R,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buf)?;
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}
+
+/// The ciphertext of a version 1 packet whose body has this offset and length in `input`.
+fn at_body<R: Read>(mut input: R, (offset, length): (u64, Length)) -> Result<Body<R>> {
+    io::copy(&mut (&mut input).take(offset), &mut io::sink()).map_err(MessageError::read)?;
+    let mut body = Body::new(input, length);
+    // The version.
+    read_full(&mut body, &mut [0])?;
+    Ok(body)
 }
 
 /// Continues reading after an error in the content until it is known whether the message was
@@ -388,7 +430,7 @@ impl<W: Write> Write for Later<W> {
 }
 
 /// Refuses a second message after the first: it would look like a part of the first.
-fn nothing_follows(body: Body<&mut (dyn Read + Send)>) -> Result<()> {
+fn nothing_follows(body: Body<impl Read>) -> Result<()> {
     let mut input = body.into_inner();
     match framing::read_header(&mut input)? {
         None => Ok(()),

@@ -59,6 +59,9 @@ pub struct Decryptor<'a> {
     threads: usize,
 }
 
+/// The buffer of the input in bytes.
+const READ_BYTES: usize = 64 << 10;
+
 type MakeSpools<'a> = dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync + 'a;
 
 impl<'a> Decryptor<'a> {
@@ -122,8 +125,9 @@ impl<'a> Decryptor<'a> {
         self
     }
 
-    /// Sets where content longer than 8 MiB waits, encrypted, before it may be released: temporary
-    /// files. Without this setting, such content is held in memory.
+    /// Sets where long content waits, encrypted, before it may be released: temporary files. Up to
+    /// 64 MiB wait in memory, 8 MiB if signers are expected. Without this setting, all content that
+    /// must wait does so in memory.
     #[must_use]
     pub fn spool(
         mut self,
@@ -152,7 +156,7 @@ impl<'a> Decryptor<'a> {
         input: impl Read + Send,
         output: &mut (dyn Write + Send),
     ) -> Result<Received> {
-        self.read(BufReader::new(input), output, false)
+        self.read(BufReader::with_capacity(READ_BYTES, input), output, false)
     }
 
     /// The content of the message `input`, as a stream. The whole message has been read and
@@ -164,7 +168,7 @@ impl<'a> Decryptor<'a> {
     pub fn into_reader(mut self, input: impl Read + Send) -> Result<(HeldReader, Received)> {
         let spools = self.spools.take().unwrap_or_else(|| Box::new(in_memory));
         let mut held = Held::new(Box::new(&*spools));
-        let received = self.read(BufReader::new(input), &mut held, true)?;
+        let received = self.read(BufReader::with_capacity(READ_BYTES, input), &mut held, true)?;
         Ok((held.into_reader()?, received))
     }
 

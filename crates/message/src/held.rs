@@ -4,6 +4,7 @@
 //! only in memory. So content that is never released leaves nothing readable behind, whatever
 //! becomes of the file.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use zeroize::Zeroizing;
@@ -26,9 +27,10 @@ const PIECE_BYTES: usize = 256 << 10;
 /// A writer that holds its data back. When the caller releases the data, it becomes a reader.
 pub struct Held<'a> {
     make: MakeSpool<'a>,
-    memory_bytes: usize,
-    /// The data that is not in the file.
-    memory: Zeroizing<Vec<u8>>,
+    /// The number of whole pieces that stay in memory if all of the data does.
+    memory_pieces: usize,
+    /// The data that is not in the file. All pieces but the last are whole.
+    pieces: VecDeque<Zeroizing<Vec<u8>>>,
     sealed: Option<Sealed>,
 }
 
@@ -36,14 +38,13 @@ impl<'a> Held<'a> {
     /// Holds up to 8 MiB in memory and the rest in the file that `make` creates.
     #[must_use]
     pub fn new(make: MakeSpool<'a>) -> Self {
-        let memory = Zeroizing::default();
-        Self { make, memory_bytes: MEMORY_BYTES, memory, sealed: None }
+        Self::with_memory(make, MEMORY_BYTES)
     }
 
-    /// Like [`Self::new`], with another limit on memory.
-    #[cfg(test)]
-    fn with_memory(make: MakeSpool<'a>, memory_bytes: usize) -> Self {
-        Self { memory_bytes, ..Self::new(make) }
+    /// As [`Self::new`], with another limit on memory: a number of whole pieces.
+    pub(crate) fn with_memory(make: MakeSpool<'a>, memory_bytes: usize) -> Self {
+        let memory_pieces = memory_bytes / PIECE_BYTES;
+        Self { make, memory_pieces, pieces: VecDeque::new(), sealed: None }
     }
 
     /// Releases the data as a reader that begins at the start.
@@ -54,14 +55,15 @@ impl<'a> Held<'a> {
     /// meantime.
     pub fn into_reader(mut self) -> Result<HeldReader> {
         if let Some(sealed) = &mut self.sealed {
-            for piece in self.memory.chunks_mut(PIECE_BYTES) {
+            for piece in &mut self.pieces {
                 sealed.add(piece)?;
             }
+            self.pieces.clear();
             sealed.file.seek(SeekFrom::Start(0)).map_err(MessageError::write)?;
             (sealed.at, sealed.pieces) = (0, sealed.at);
-            self.memory.clear();
         }
-        Ok(HeldReader { piece: std::mem::take(&mut self.memory), at: 0, sealed: self.sealed })
+        let Self { mut pieces, sealed, .. } = self;
+        Ok(HeldReader { piece: pieces.pop_front().unwrap_or_default(), at: 0, pieces, sealed })
     }
 
     /// Writes all data to `output`.
@@ -79,30 +81,40 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Moves whole pieces to the file, so that less than one piece stays in memory.
-    fn spill(&mut self) -> Result<()> {
+    /// An empty piece. If memory is full, all pieces move to the file.
+    fn next_piece(&mut self) -> Result<Zeroizing<Vec<u8>>> {
+        if self.sealed.is_none() && self.pieces.len() < self.memory_pieces {
+            return Ok(Zeroizing::new(Vec::with_capacity(PIECE_BYTES)));
+        }
         if self.sealed.is_none() {
             self.sealed = Some(Sealed::new((self.make)().map_err(MessageError::write)?)?);
         }
-        let Some(sealed) = &mut self.sealed else { return Ok(()) };
-        let whole = self.memory.len() / PIECE_BYTES * PIECE_BYTES;
-        for piece in self.memory[..whole].chunks_mut(PIECE_BYTES) {
-            sealed.add(piece)?;
+        let mut last = Zeroizing::default();
+        if let Some(sealed) = &mut self.sealed {
+            for mut piece in self.pieces.drain(..) {
+                sealed.add(&mut piece)?;
+                last = piece;
+            }
         }
-        self.memory.drain(..whole);
-        Ok(())
+        last.clear();
+        Ok(last)
     }
 }
 
 impl Write for Held<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let data = &data[..data.len().min(MEMORY_BYTES)];
-        self.memory.extend_from_slice(data);
-        let room = if self.sealed.is_some() { PIECE_BYTES } else { self.memory_bytes };
-        if self.memory.len() > room {
-            self.spill()?;
+        if self.pieces.is_empty() {
+            // Little data is not worth a whole piece.
+            self.pieces.push_back(Zeroizing::default());
         }
-        Ok(data.len())
+        if self.pieces.back().is_some_and(|piece| piece.len() == PIECE_BYTES) {
+            let piece = self.next_piece()?;
+            self.pieces.push_back(piece);
+        }
+        let Some(piece) = self.pieces.back_mut() else { return Ok(0) };
+        let written = data.len().min(PIECE_BYTES - piece.len());
+        piece.extend_from_slice(&data[..written]);
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -175,6 +187,8 @@ impl Sealed {
 pub struct HeldReader {
     piece: Zeroizing<Vec<u8>>,
     at: usize,
+    /// The next pieces, if all of the data is in memory.
+    pieces: VecDeque<Zeroizing<Vec<u8>>>,
     sealed: Option<Sealed>,
 }
 
@@ -185,12 +199,14 @@ impl HeldReader {
 
     /// Goes to the next piece; `false` after the last one.
     fn next_piece(&mut self) -> Result<bool> {
-        let Some(sealed) = &mut self.sealed else {
-            self.at = self.piece.len();
-            return Ok(false);
-        };
         self.at = 0;
-        sealed.next(&mut self.piece)
+        if let Some(sealed) = &mut self.sealed {
+            return sealed.next(&mut self.piece);
+        }
+        let next = self.pieces.pop_front();
+        let is_there = next.is_some();
+        self.piece = next.unwrap_or_default();
+        Ok(is_there)
     }
 }
 

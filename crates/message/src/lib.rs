@@ -78,7 +78,7 @@ pub use certs::{read_cert, read_certs, unsupported_cert};
 pub use cleartext::{SignedText, sign_cleartext, split_cleartext, verify_cleartext};
 pub use compression::Compression;
 pub use content::Literal;
-pub use decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};
+pub use decrypt::{Again, DecryptOptions, Decrypted, Release, Spool, decrypt};
 pub use decryptor::Decryptor;
 pub use encrypt::{EncryptOptions, Encrypted, Profile, Recipients, encrypt, pack};
 pub use encryptor::Encryptor;
@@ -94,7 +94,8 @@ pub use memory::keep_secrets_in_memory;
 pub use packets::ReadLimits;
 pub use range::{RangeOpener, literal_start};
 pub use read::{
-    Parts, ReadOptions, Received, Spools, read_message, read_signatures, signatures, verify_message,
+    Parts, ReadOptions, Received, Reopen, Spools, read_message, read_signatures, signatures,
+    verify_message,
 };
 pub use recognise::{Message, Recognised};
 pub use same::ContentDigest;

@@ -1,7 +1,7 @@
 //! Reading a received message of any kind: encrypted, signed, or a text with a cleartext signature.
 //! Content is released only as far as the required signatures allow.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 
 use crate::accept::{Acceptance, ExpectedSigner, Facts, NotAccepted, Unsigned};
 use crate::armor::ArmorInput;
@@ -22,6 +22,12 @@ use crate::verify::report::SignatureReport;
 /// is encrypted.
 pub type Spools<'a> = &'a (dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync);
 
+/// A function that opens the input again, at its start.
+pub type Reopen<'a> = &'a (dyn Fn() -> io::Result<Box<dyn Read + Send>> + Sync);
+
+/// The buffer of an input that is read a second time, in bytes.
+const AGAIN_BYTES: usize = 256 << 10;
+
 /// Options for reading a message. Programs set the fields of [`Self::new`].
 #[non_exhaustive]
 pub struct ReadOptions<'a> {
@@ -36,6 +42,9 @@ pub struct ReadOptions<'a> {
     pub streamed: bool,
     /// The storage for content that is held back.
     pub spools: Spools<'a>,
+    /// Opens the input a second time, if it is a file. Then a long encrypted message is read twice
+    /// instead of being held back.
+    pub again: Option<Reopen<'a>>,
     /// Limits on the size of the content and on the cost of passphrases.
     pub limits: ReadLimits,
     /// The number of threads.
@@ -52,6 +61,7 @@ impl<'a> ReadOptions<'a> {
             disposable: false,
             streamed: false,
             spools,
+            again: None,
             limits: ReadLimits::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
@@ -140,11 +150,19 @@ pub fn read_message<R: BufRead + Send>(
     }
     let apart = message.leading_text();
     let mut input = message.into_packets()?;
-    let ReadOptions { disposable, streamed, spools, limits, threads, .. } = *options;
+    let ReadOptions { disposable, streamed, spools, again, limits, threads, .. } = *options;
     let acceptance = options.acceptance(Unsigned::Accepted);
-    let mut spool = || spools();
     let mut run = |output: &mut (dyn Write + Send), streamed: bool| {
-        let release = if streamed { Release::Streamed } else { Release::Checked(&mut spool) };
+        let packets = || -> Result<Box<dyn Read + Send>> {
+            let again = again.expect("it is asked for first")().map_err(MessageError::read)?;
+            let again = BufReader::with_capacity(AGAIN_BYTES, again);
+            Ok(Box::new(Message::new(again)?.into_packets()?))
+        };
+        let release = match again {
+            _ if streamed => Release::Streamed,
+            Some(_) => Release::Again(&packets),
+            None => Release::Checked(spools),
+        };
         let how = DecryptOptions { release, limits, threads };
         let decrypted = decrypt(&mut input, output, secrets, verifier, how)?;
         let decision = acceptance.decide(&decrypted.signatures);

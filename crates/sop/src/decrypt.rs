@@ -145,8 +145,8 @@ impl ops::Ready<(Option<SessionKey>, Vec<Verification>)> for DecryptThis<'_, '_>
         let mut input = ArmorInput::new(BufReader::with_capacity(READ_BYTES, self.ciphertext))
             .map_err(error::of_message)?;
         let mut sink = BufWriter::with_capacity(WRITE_BYTES, sink);
-        let mut spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(tempfile::tempfile()?)) };
-        let options = DecryptOptions::new(Release::Checked(&mut spool));
+        let spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(tempfile::tempfile()?)) };
+        let options = DecryptOptions::new(Release::Checked(&spool));
         let verifier = acceptance.verifier(sop);
         let decrypted =
             decrypt(&mut input, &mut sink, &mut secrets, &verifier, options).map_err(|error| {

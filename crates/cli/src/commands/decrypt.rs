@@ -121,6 +121,9 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     // An output file that is deleted after an error needs no second pass.
     options.disposable = target.is_held();
     options.streamed = args.stream_unverified;
+    let again = source.again();
+    let again = again.as_ref().map(|again| || Ok(again.open()));
+    options.again = again.as_ref().map(|again| again as _);
     options.limits.expansion = args.max_expansion;
     options.limits.argon2_mib = args.max_argon2;
     let unfinished = target.unfinished();

@@ -180,3 +180,41 @@ fn a_file_that_becomes_too_large_is_an_error() {
     home.sh("talaria -q --store few.db import many.pgp");
     assert!(fs::metadata(home.0.join("few.db")).unwrap().len() > 1_024_000);
 }
+
+/// Content in the old format waits for the end of its message. From a file, the message is read a
+/// second time; from a pipe, content waits in memory, and beyond 64 MiB in a temporary file.
+#[test]
+fn a_long_message_of_the_old_format_comes_whole_or_not_at_all() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    home.sh("head -c 72000000 /dev/urandom > large");
+    for armor in ["", "-a"] {
+        home.sh(&format!(
+            "talaria -q encrypt {armor} --profile rfc4880 -r alice@example.org large -o sealed --overwrite"
+        ));
+        let decrypt = "talaria -q decrypt";
+        for line in [
+            format!("{decrypt} sealed"),
+            format!("{decrypt} < sealed"),
+            format!("cat sealed | {decrypt}"),
+            // What another program has read of standard input does not come again.
+            format!(
+                "(head -c 100 large; cat sealed) > behind; (head -c 100 > /dev/null; {decrypt}) < behind"
+            ),
+        ] {
+            home.sh(&format!("set -o pipefail; ({line}) | cmp - large"));
+        }
+        // A file whose folder does not exist needs no temporary file, and a pipe says which is full.
+        home.sh(&format!("TMPDIR=/none {decrypt} sealed | cmp - large"));
+        let refused = home.try_sh(&format!("cat sealed | TMPDIR=/none {decrypt}"));
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(5), 0), "{said}");
+        assert!(said.contains("the temporary file in /none (see $TMPDIR)"), "{said}");
+        // Some bytes are wrong.
+        home.sh("cp sealed damaged && printf xxxxxxxxxxxx | dd of=damaged bs=1 seek=70000000 conv=notrunc");
+        for line in [format!("{decrypt} damaged"), format!("cat damaged | {decrypt}")] {
+            let refused = home.try_sh(&line);
+            assert_eq!((refused.status.code(), refused.stdout.len()), (Some(3), 0), "{line}");
+        }
+    }
+}

@@ -56,8 +56,8 @@ fn open(
     streamed: bool,
 ) -> Result<(Vec<u8>, OpenedBy), MessageError> {
     let mut plain = Vec::new();
-    let mut spool = || Err(io::Error::other("no message here is that long"));
-    let release = if streamed { Release::Streamed } else { Release::Checked(&mut spool) };
+    let spool = || Err(io::Error::other("no message here is that long"));
+    let release = if streamed { Release::Streamed } else { Release::Checked(&spool) };
     let mut options = DecryptOptions::new(release);
     options.limits = limits;
     options.threads = 1;

@@ -1,6 +1,6 @@
 //! Every change to a message is noticed, and no wrong content is written.
 
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 
 use crate::common::{self, NOW, Parties, no_certs};
 use talaria_message::{
@@ -29,8 +29,8 @@ fn small(profile: Profile, aead: Option<Aead>, known: bool) -> (Vec<u8>, Vec<u8>
 /// Decrypts in memory, and returns the content only after verification.
 fn open(sealed: &[u8]) -> (Vec<u8>, Result<(), MessageError>) {
     let mut plain = Vec::new();
-    let mut spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
-    let mut options = DecryptOptions::new(Release::Checked(&mut spool));
+    let spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
+    let mut options = DecryptOptions::new(Release::Checked(&spool));
     options.threads = 2;
     let mut secrets = Parties::new().secrets();
     let done = decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &no_certs(), options);
@@ -273,4 +273,49 @@ fn armor_may_have_white_space_for_the_empty_line() {
         armor.read_to_end(&mut read).unwrap();
         assert_eq!(read, [0; 3], "{line:?}");
     }
+}
+
+/// A long message is read twice. What is released is what the first reading has checked.
+#[test]
+fn a_file_that_changes_between_two_readings_is_an_error() {
+    let plain: Vec<u8> = (0..20u32 << 18).flat_map(u32::to_be_bytes).collect();
+    let mut options = EncryptOptions::default();
+    options.profile = Some(Profile::Rfc4880);
+    let sealed = common::with_session_key(&plain, &options).0;
+    let read = |second: Vec<u8>| {
+        let again = || Ok(Box::new(Cursor::new(second.clone())) as Box<dyn Read + Send>);
+        let mut options = DecryptOptions::new(Release::Again(&again));
+        options.threads = 2;
+        let mut secrets = Parties::new().secrets();
+        let mut out = Vec::new();
+        let mut input = Cursor::new(&sealed);
+        let done = decrypt(&mut input, &mut out, &mut secrets, &no_certs(), options);
+        (out, done.map(drop))
+    };
+    let (out, done) = read(sealed.clone());
+    assert!(done.is_ok() && out == plain);
+    let changed = |at: usize| {
+        let mut changed = sealed.clone();
+        changed[at] ^= 1;
+        changed
+    };
+    let (middle, end) = (sealed.len() / 2, sealed.len() - 1);
+    let [short, long] = [sealed[..end].to_vec(), [&sealed[..], &sealed[middle..]].concat()];
+    for second in [changed(2000), changed(middle), changed(end), short, sealed[..300].to_vec()] {
+        let (out, done) = read(second);
+        assert!(matches!(done, Err(MessageError::Read(_) | MessageError::Truncated(_))));
+        assert!(plain.starts_with(&out) && out.len() < plain.len());
+    }
+    // What follows the message is looked at once.
+    assert!(read(long).1.is_ok());
+    assert!(matches!(read(changed(end)).1, Err(MessageError::Read(_))));
+    // An error of the first reading releases nothing.
+    let again = || Ok(Box::new(Cursor::new(sealed.clone())) as Box<dyn Read + Send>);
+    let options = DecryptOptions::new(Release::Again(&again));
+    let mut out = Vec::new();
+    let mut secrets = Parties::new().secrets();
+    let first = changed(middle);
+    let done =
+        decrypt(&mut Cursor::new(&first), &mut out, &mut secrets, &no_certs(), options).map(drop);
+    assert!(matches!(done, Err(MessageError::Unopened { .. })) && out.is_empty());
 }
