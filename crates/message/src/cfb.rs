@@ -311,14 +311,12 @@ impl Blocks {
         context
             .cipher_update(&bytes[..whole], Some(&mut stream[block..]))
             .map_err(MessageError::secret)?;
-        let (bytes, rest) = bytes.as_chunks_mut::<32>();
-        let (stream, stream_rest) = stream.as_chunks::<32>();
-        for (bytes, key) in bytes.iter_mut().zip(stream) {
-            for (byte, key) in bytes.iter_mut().zip(key) {
-                *byte ^= key;
-            }
+        let (blocks, rest) = bytes.as_chunks_mut::<16>();
+        let (keys, rest_keys) = stream.as_chunks::<16>();
+        for (block, key) in blocks.iter_mut().zip(keys) {
+            *block = (u128::from_ne_bytes(*block) ^ u128::from_ne_bytes(*key)).to_ne_bytes();
         }
-        let keys = stream[bytes.len()..].as_flattened().iter().chain(stream_rest);
+        let keys = keys[blocks.len()..].as_flattened().iter().chain(rest_keys);
         rest.iter_mut().zip(keys).for_each(|(byte, key)| *byte ^= key);
         Ok(())
     }

@@ -27,7 +27,7 @@ impl<T: Read + Write + Seek + Send> Spool for T {}
 /// only at the end; that of all other messages is known after each chunk.
 pub enum Release<'a> {
     /// Release after the integrity check. Until then the plaintext waits in memory and, beyond
-    /// 64 MiB, encrypted in the spool that this function creates.
+    /// 32 MiB, encrypted in the spool that this function creates.
     Checked(&'a (dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync)),
     /// Release after the integrity check of a message longer than 8 MiB. For that, the message is
     /// read a second time. A shorter one waits in memory.
@@ -88,7 +88,7 @@ impl fmt::Debug for Decrypted {
 }
 
 /// The maximum number of bytes of plaintext held in memory until the integrity is known.
-const HELD_BYTES_MAX: usize = 64 << 20;
+const HELD_BYTES_MAX: usize = 32 << 20;
 /// The number of bytes of a message that is never read twice.
 const ONCE_BYTES: u64 = 8 << 20;
 /// The maximum length of a packet with a wrapped session key, in bytes.

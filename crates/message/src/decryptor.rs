@@ -126,7 +126,7 @@ impl<'a> Decryptor<'a> {
     }
 
     /// Sets where long content waits, encrypted, before it may be released: temporary files. Up to
-    /// 64 MiB wait in memory, 8 MiB if signers are expected. Without this setting, all content that
+    /// 32 MiB wait in memory, 8 MiB if signers are expected. Without this setting, all content that
     /// must wait does so in memory.
     #[must_use]
     pub fn spool(

@@ -182,7 +182,7 @@ fn a_file_that_becomes_too_large_is_an_error() {
 }
 
 /// Content in the old format waits for the end of its message. From a file, the message is read a
-/// second time; from a pipe, content waits in memory, and beyond 64 MiB in a temporary file.
+/// second time; from a pipe, content waits in memory, and beyond 32 MiB in a temporary file.
 #[test]
 fn a_long_message_of_the_old_format_comes_whole_or_not_at_all() {
     let root = tempfile::tempdir().unwrap();
