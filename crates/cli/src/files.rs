@@ -110,13 +110,13 @@ impl Read for ReadAt {
 /// A file for content that must not be released yet. Nobody else can open it, and its data is
 /// encrypted.
 pub(crate) fn spool() -> io::Result<Box<dyn Spool>> {
-    Ok(Box::new(Temporary(tempfile::tempfile().map_err(temporary)?)))
+    Ok(Box::new(Temporary(tempfile::tempfile().map_err(|error| temporary(&error))?)))
 }
 
 /// A temporary file whose errors say where it is.
 struct Temporary(File);
 
-fn temporary(error: io::Error) -> io::Error {
+fn temporary(error: &io::Error) -> io::Error {
     let folder = std::env::temp_dir();
     let text = format!("the temporary file in {} (see $TMPDIR): {error}", folder.display());
     io::Error::new(error.kind(), text)
@@ -124,13 +124,13 @@ fn temporary(error: io::Error) -> io::Error {
 
 impl Read for Temporary {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf).map_err(temporary)
+        self.0.read(buf).map_err(|error| temporary(&error))
     }
 }
 
 impl Write for Temporary {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.0.write(data).map_err(temporary)
+        self.0.write(data).map_err(|error| temporary(&error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -140,7 +140,7 @@ impl Write for Temporary {
 
 impl Seek for Temporary {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.0.seek(to).map_err(temporary)
+        self.0.seek(to).map_err(|error| temporary(&error))
     }
 }
 

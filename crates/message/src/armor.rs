@@ -228,7 +228,7 @@ impl Crc24 {
 /// The number of digits that are decoded at once.
 const LINES_BYTES: usize = 64 << 10;
 /// The longest accepted line of armor, in bytes; real lines have 76.
-const LINE_MAX: u64 = 4096;
+const LINE_MAX: usize = 4096;
 /// The longest accepted text in front of a block, in bytes.
 const PREAMBLE_MAX: u64 = 1 << 20;
 
@@ -310,7 +310,7 @@ impl<R: BufRead> ArmorReader<R> {
     /// Reads a line without its line end; `false` at the end of the input.
     fn next_line(&mut self) -> Result<bool> {
         self.line.clear();
-        let mut limited = (&mut self.input).take(LINE_MAX);
+        let mut limited = (&mut self.input).take(LINE_MAX as u64);
         let read = limited.read_until(b'\n', &mut self.line).map_err(MessageError::read)?;
         while self.line.last().is_some_and(|byte| is_white(*byte)) {
             self.line.pop();
@@ -330,7 +330,7 @@ impl<R: BufRead> ArmorReader<R> {
             let line = &buffer[used..end];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             let is_special = |at: Option<&u8>| matches!(at, None | Some(b'=' | b'-'));
-            let is_whole = line.len() % 4 == 0 && line.len() <= LINE_MAX as usize;
+            let is_whole = line.len() % 4 == 0 && line.len() <= LINE_MAX;
             if is_special(line.first()) || is_special(line.last()) || !is_whole {
                 break;
             }

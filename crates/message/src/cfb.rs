@@ -419,10 +419,12 @@ impl Stage<Segment> for Same<'_> {
         if self.tags.next() != Some(&segment.tag) {
             return Err(changed());
         }
-        let end = self.at + segment.bytes.len() as u64;
-        let within = |place: u64| (place.clamp(self.at, end) - self.at) as usize;
+        let len = segment.bytes.len();
+        let within = |place: u64| {
+            usize::try_from(place.saturating_sub(self.at)).map_or(len, |place| place.min(len))
+        };
         segment.plain = within(self.content.start)..within(self.content.end);
-        self.at = end;
+        self.at += len as u64;
         Ok(())
     }
 }

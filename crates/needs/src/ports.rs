@@ -19,6 +19,7 @@ const PORTS: u16 = 100;
 /// assert!(std::net::TcpListener::bind(("127.0.0.1", port)).is_ok());
 /// assert_ne!(talaria_needs::free_port(), port);
 /// ```
+#[must_use]
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
