@@ -113,6 +113,28 @@ typedef enum {
 } talaria_outcome;
 
 /**
+ * The rules by which certificates count, as described in docs/trust.md.
+ */
+typedef enum {
+    /**
+     * SHA-1 counts in self-signatures of before 2023-02-01 without a better one beside them.
+     */
+    TALARIA_POLICY_STANDARD = 0,
+    /**
+     * No self-signature with SHA-1 counts.
+     */
+    TALARIA_POLICY_STRICT = 1,
+    /**
+     * The rules of GnuPG 2.2.
+     */
+    TALARIA_POLICY_GNUPG22 = 2,
+    /**
+     * The rules of GnuPG 2.4.
+     */
+    TALARIA_POLICY_GNUPG24 = 3,
+} talaria_policy;
+
+/**
  * The specification of messages.
  */
 typedef enum {
@@ -264,10 +286,11 @@ void talaria_buffer_free(talaria_buffer *buffer);
 
 /**
  * Reads and unlocks the newest signing key of the single certificate in `key`, armored or not. A
- * passphrase with a null pointer means no passphrase.
+ * passphrase with a null pointer means no passphrase; `policy` is one of talaria_policy.
  */
 talaria_status talaria_key_new(talaria_bytes bytes,
                                talaria_bytes passphrase,
+                               uint32_t policy,
                                talaria_key **key);
 
 /**
@@ -298,9 +321,10 @@ talaria_status talaria_sign_many(const talaria_key *key,
                                  talaria_buffer *signatures);
 
 /**
- * Opens a store for reading.
+ * Opens a store for reading. Its certificates count by `policy`, one of talaria_policy.
  */
 talaria_status talaria_store_open(const char *path,
+                                  uint32_t policy,
                                   talaria_store **store);
 
 /**
@@ -332,15 +356,16 @@ talaria_status talaria_store_recipient(const talaria_store *store,
 
 /**
  * Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more,
- * armored or not; `profile` is one of talaria_profile. The call derives keys from passphrases and
- * encrypts session keys, once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes
- * of Argon2 over 64 MiB.
+ * armored or not; `profile` is one of talaria_profile, and `policy`, by which the certificates
+ * count, one of talaria_policy. The call derives keys from passphrases and encrypts session keys,
+ * once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes of Argon2 over 64 MiB.
  */
 talaria_status talaria_sealer_new(const talaria_bytes *passphrases,
                                   size_t passphrases_count,
                                   const talaria_bytes *certs,
                                   size_t certs_count,
                                   uint32_t profile,
+                                  uint32_t policy,
                                   talaria_sealer **sealer);
 
 /**
@@ -414,9 +439,11 @@ talaria_status talaria_open_verified(const talaria_opener *opener,
 
 /**
  * Makes a verifier from certificates. Each of `certs` has one certificate or more, armored or not.
+ * They count by `policy`, one of talaria_policy.
  */
 talaria_status talaria_verifier_new_certs(const talaria_bytes *certs,
                                           size_t certs_count,
+                                          uint32_t policy,
                                           talaria_verifier **verifier);
 
 /**
