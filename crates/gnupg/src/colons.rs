@@ -6,8 +6,8 @@
 
 use ripemd::{Digest as _, Ripemd160};
 use talaria_cert::{
-    Capabilities, Cert, Curve, Fingerprint, Gnupg, Key, KeyId, KeySummary, Keygrip, Revoker,
-    Signature, Summary, Tag, UserIdContent, UserIdSummary, Validity, kind,
+    Capabilities, Cert, Curve, Fingerprint, Gnupg, Key, KeyId, KeySummary, Keygrip, PacketRef,
+    Revoker, Signature, Summary, Tag, UserIdContent, UserIdSummary, Validity, kind,
 };
 
 /// gpg's text in place of the user ID of an unknown signer, or of one without user IDs.
@@ -103,6 +103,19 @@ pub fn write_cert_with_signatures<'s>(
     summary: &Summary,
     options: &Colons<'_>,
     now: u32,
+    signer: impl FnMut(KeyId) -> Option<&'s [u8]>,
+) {
+    write_packets_with_signatures(out, cert.packets(), summary, options, now, signer);
+}
+
+/// As [`write_cert_with_signatures`], for the packets of a certificate in any order of its
+/// components. `summary` must have these in the same order.
+pub fn write_packets_with_signatures<'p, 's>(
+    out: &mut Vec<u8>,
+    packets: impl Iterator<Item = PacketRef<'p>>,
+    summary: &Summary,
+    options: &Colons<'_>,
+    now: u32,
     mut signer: impl FnMut(KeyId) -> Option<&'s [u8]>,
 ) {
     // The summary has the components in the order of the certificate, less unreadable subkeys.
@@ -113,7 +126,7 @@ pub fn write_cert_with_signatures<'s>(
     write_primary(out, summary, options, now);
     let mut lines = &mut *out;
     let mut shown = true;
-    for packet in cert.packets().skip(1) {
+    for packet in packets.skip(1) {
         match packet.tag {
             Tag::SIGNATURE => {
                 if shown {

@@ -42,10 +42,12 @@ mod ownertrust;
 mod sqlite;
 mod tofudb;
 mod trustdb;
+mod trustrecords;
 
 pub use certd::{CertdReader, is_certd, read_certd, write_certd};
 pub use colons::{
-    Colons, NO_USER_ID, TofuStatistics, write_cert, write_cert_with_signatures, write_signature,
+    Colons, NO_USER_ID, TofuStatistics, write_cert, write_cert_with_signatures,
+    write_packets_with_signatures, write_signature,
 };
 pub use error::{GnupgError, LeftOut, LeftOutReason};
 pub use home::{Home, Source, secret_keys};
@@ -57,3 +59,4 @@ pub use tofudb::{
     TofuSignature, is_tofudb, read_tofudb, write_tofudb,
 };
 pub use trustdb::{is_trustdb, read_trustdb};
+pub use trustrecords::{TrustHead, TrustRecord, TrustRecords};

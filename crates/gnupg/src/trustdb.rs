@@ -9,20 +9,20 @@ use talaria_cert::Fingerprint;
 use crate::error::GnupgError;
 
 /// Bytes of a record.
-const RECORD_BYTES: usize = 40;
+pub(crate) const RECORD_BYTES: usize = 40;
 
 /// The version of the format, the only one that GnuPG takes.
 const FORMAT: u8 = 3;
 
 /// Types of records.
-mod record {
-    pub(super) const UNUSED: u8 = 0;
-    pub(super) const VERSION: u8 = 1;
-    pub(super) const HASH_TABLE: u8 = 10;
-    pub(super) const HASH_LIST: u8 = 11;
-    pub(super) const TRUST: u8 = 12;
-    pub(super) const VALID: u8 = 13;
-    pub(super) const FREE: u8 = 254;
+pub(crate) mod record {
+    pub(crate) const UNUSED: u8 = 0;
+    pub(crate) const VERSION: u8 = 1;
+    pub(crate) const HASH_TABLE: u8 = 10;
+    pub(crate) const HASH_LIST: u8 = 11;
+    pub(crate) const TRUST: u8 = 12;
+    pub(crate) const VALID: u8 = 13;
+    pub(crate) const FREE: u8 = 254;
 }
 
 /// Whether a file that starts with `head` is a trust database.

@@ -6,13 +6,15 @@ use std::rc::Rc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use talaria_cert::hex::Upper;
-use talaria_cert::{Hasher, KeySetup, Signature, Verdict, day};
+use talaria_cert::{Hasher, KeySetup, Signature, Subpacket, Verdict, day};
 
 use crate::algorithm;
 use crate::code::{Code, Exit};
-use crate::descriptor;
+use crate::data::beside;
 use crate::digests::Digests;
-use crate::keyblock::{Back, KeyState, Keyblock, UserId, conflicts, report_expired};
+use crate::gpg::trusted::{Mark, Trusted};
+use crate::keyblock::{Back, KeyState, Keyblock, conflicts, report_expired};
+use crate::keyid::KeyidFormat;
 use crate::keyring::{Issuer, Keyrings};
 use crate::session::Session;
 use crate::signature::{Notation, SignaturePacket, subpacket};
@@ -51,7 +53,8 @@ struct Made {
 ///
 /// # Errors
 ///
-/// [`Exit`] after a bad or expired signature: nothing more is looked at.
+/// [`Exit`] after a bad or expired signature, unless gpg goes on, and if the trust database is
+/// damaged.
 pub(crate) fn check(
     session: &Session,
     keyrings: &mut Keyrings,
@@ -84,7 +87,7 @@ pub(crate) fn check(
             return Ok(());
         }
     };
-    report(session, signature, issuer, &made);
+    let is_believed = report(session, signature, issuer, &made)?;
     let has_expired = signature.has_expired(session.now);
     if signature.expires != 0 {
         let word = if has_expired { "expired" } else { "expires" };
@@ -100,11 +103,11 @@ pub(crate) fn check(
         let key = issuer.key(&made.keyblock).map_or("", |key| &key.name);
         format!("{kind} signature, digest algorithm {digest}, key algorithm {key}")
     });
-    if made.is_good && !has_expired {
+    if made.is_good && is_believed && !has_expired {
         warn_of_other_file(session, setting);
         return Ok(());
     }
-    Err(Exit(1))
+    session.note_bad()
 }
 
 /// Reports what the signature says about itself.
@@ -114,12 +117,22 @@ fn introduce(session: &Session, signature: &SignaturePacket) {
         None => session.status.line("NEWSIG"),
     }
     let algorithm = algorithm::public_name(signature.algorithm);
+    let made = time::local(signature.created);
+    let key_id = session.key_id(signature.key_id);
     let key = match &signature.fingerprint {
-        Some(fingerprint) => Upper(fingerprint).to_string(),
-        None => format!("{:016X}", signature.key_id),
+        None if session.keyid_format == KeyidFormat::Short => None,
+        None => Some(key_id.clone()),
+        Some(fingerprint) => Some(Upper(fingerprint).to_string()),
     };
-    session.log.info(format!("Signature made {}", time::local(signature.created)));
-    session.log.info(format!("               using {algorithm} key {key}"));
+    match key {
+        Some(key) => {
+            session.log.info(format!("Signature made {made}"));
+            session.log.info(format!("               using {algorithm} key {key}"));
+        }
+        None => {
+            session.log.info(format!("Signature made {made} using {algorithm} key ID {key_id}"));
+        }
+    }
     if let Some(signer) = &signature.signer {
         session.log.info(format!("               issuer \"{signer}\""));
     }
@@ -171,7 +184,7 @@ fn made(
         report_expired(session, *id, *expires);
     }
     if key.is_revoked {
-        session.chat(|| format!("Note: signature key {id:016X} has been revoked"));
+        session.chat(|| format!("Note: signature key {} has been revoked", session.key_id(*id)));
     }
     if session.is_weak_for_documents(signature.digest) {
         session.note_rejected(signature.digest);
@@ -181,7 +194,8 @@ fn made(
         let (code, class, usage) = (Code::WrongUsage, signature.class, key.usage);
         if !session.quiet {
             session.log.info(format!(
-                "bad data signature from key {id:016X}: {} (0x{class:02x}, 0x{usage:x})",
+                "bad data signature from key {}: {} (0x{class:02x}, 0x{usage:x})",
+                session.key_id(*id),
                 code.text()
             ));
         }
@@ -191,7 +205,8 @@ fn made(
         && digests.get(signature.digest).is_some_and(|hasher| is_by(key, signature, hasher));
     if is_good && signature.has_unknown_critical {
         session.log.info(format!(
-            "assuming bad signature from key {id:016X} due to an unknown critical bit"
+            "assuming bad signature from key {} due to an unknown critical bit",
+            session.key_id(*id)
         ));
         is_good = false;
     }
@@ -237,17 +252,17 @@ fn is_by(key: &KeyState, packet: &SignaturePacket, hasher: Hasher) -> bool {
 
 /// Refuses a subkey that has not signed its primary key: it may be somebody else's.
 fn check_back(session: &Session, key: &KeyState) -> Result<(), Code> {
-    let id = key.id;
+    let id = session.key_id(key.id);
     match key.back {
         Back::Good => return Ok(()),
         Back::Missing => {
-            session.log.info(format!("WARNING: signing subkey {id:016X} is not cross-certified"));
+            session.log.info(format!("WARNING: signing subkey {id} is not cross-certified"));
             let page = "https://gnupg.org/faq/subkey-cross-certify.html";
             session.log.info(format!("please see {page} for more information"));
         }
         Back::Bad => session
             .log
-            .info(format!("WARNING: signing subkey {id:016X} has an invalid cross-certification")),
+            .info(format!("WARNING: signing subkey {id} has an invalid cross-certification")),
     }
     Err(Code::General)
 }
@@ -267,10 +282,15 @@ fn signature_id(signature: &SignaturePacket) -> Option<String> {
     Some(STANDARD_NO_PAD.encode(hasher.finish()?.as_bytes()))
 }
 
-/// Reports a signature that a key made, or did not make.
-fn report(session: &Session, signature: &SignaturePacket, issuer: Issuer, made: &Made) {
+/// Reports a signature that a key made, or did not make. `false` if the user never trusts the key.
+fn report(
+    session: &Session,
+    signature: &SignaturePacket,
+    issuer: Issuer,
+    made: &Made,
+) -> Result<bool, Exit> {
     let Made { is_good, key_has_expired, key_is_revoked, keyblock } = made;
-    let Some(key) = issuer.key(keyblock) else { return };
+    let Some(key) = issuer.key(keyblock) else { return Ok(true) };
     let has_expired = signature.has_expired(session.now);
     let keyword = if !is_good {
         "BADSIG"
@@ -291,17 +311,25 @@ fn report(session: &Session, signature: &SignaturePacket, issuer: Issuer, made: 
     // GnuPG reads the certificate a second time for its user IDs.
     keyblock.report(session, key);
     let primary = keyblock.primary_user_id();
-    let user_id = primary.or_else(|| keyblock.any_user_id()).map_or(&b"[?]"[..], |id| &id.text);
-    let before = format!("{:016X} ", signature.key_id);
+    let any = primary.or_else(|| keyblock.any_user_id());
+    let trusted = session.gpg.as_ref().map(|manner| Trusted::new(session, manner, keyblock));
+    let mark = match &trusted {
+        Some(trusted) => trusted.mark(primary, any)?,
+        None => Mark::default(),
+    };
+    let user_id = any.map_or(&b"[?]"[..], |id| &id.text);
+    let before = format!("{:016X} {}", signature.key_id, mark.status);
     session.status.bytes(keyword, &before, user_id, Field::Text);
-    session.log.info(format!("{word} signature from \"{}\"", printable(user_id)));
+    session.log.info(format!("{word} signature from \"{}\"{}", printable(user_id), mark.text));
     if !is_good {
-        return;
+        return Ok(true);
     }
-    if primary.is_some() {
-        for UserId { text, .. } in keyblock.other_user_ids() {
-            session.log.info(format!("                aka \"{}\"", printable(text)));
-        }
+    let others = keyblock.other_user_ids(trusted.as_ref().is_some_and(Trusted::shows_unusable));
+    let shows_others = primary.is_some() && trusted.as_ref().is_none_or(Trusted::shows_others);
+    for user_id in others.filter(|_| shows_others) {
+        let mark = trusted.as_ref().map(|trusted| trusted.validity(user_id)).transpose()?;
+        let (text, mark) = (printable(&user_id.text), mark.unwrap_or_default());
+        session.log.info(format!("                aka \"{text}\"{mark}"));
     }
     report_subpackets(session, signature);
     let SignaturePacket { created, expires, version, algorithm, digest, class, .. } = signature;
@@ -311,15 +339,33 @@ fn report(session: &Session, signature: &SignaturePacket, issuer: Issuer, made: 
         day(*created),
         keyblock.primary().fingerprint,
     ));
+    trusted.map_or(Ok(true), |trusted| trusted.report(key))
 }
 
 /// Reports the policies, keyservers and notations that a good signature has.
 fn report_subpackets(session: &Session, signature: &SignaturePacket) {
     let status = &session.status;
+    let shown = session.gpg.as_ref().map(|manner| &manner.shown);
+    let show = |kind: &str, found: &Subpacket<'_>| {
+        let critical = if found.critical { "Critical " } else { "" };
+        let mut kind = kind.to_owned();
+        if found.critical
+            && let Some(first) = kind.get_mut(..1)
+        {
+            first.make_ascii_lowercase();
+        }
+        session.log.info_with_gap(format!("{critical}{kind}: {}", printable(found.body)));
+    };
     for policy in signature.hashed(subpacket::POLICY) {
+        if shown.is_some_and(|shown| shown.policies) {
+            show("Signature policy", &policy);
+        }
         status.bytes("POLICY_URL", "", policy.body, Field::Word);
     }
     for keyserver in signature.hashed(subpacket::KEYSERVER) {
+        if shown.is_some_and(|shown| shown.keyservers) {
+            show("Preferred keyserver", &keyserver);
+        }
         let (kind, bytes) = (keyserver.kind, keyserver.body.len());
         let flags = 1 | u8::from(keyserver.critical) << 1;
         if bytes <= SUBPACKET_BYTES_MAX {
@@ -349,7 +395,7 @@ fn say_where_key_is(session: &Session, signature: &SignaturePacket) {
         session.log.info(format!("Key available at: {}", printable(keyserver.body)));
         is_offered = true;
     }
-    if is_offered {
+    if is_offered && session.gpg.is_none() {
         let option = "--keyserver-option honor-keyserver-url";
         session.log.info(format!("Note: Use '{option}' to make use of this info"));
     }
@@ -357,16 +403,9 @@ fn say_where_key_is(session: &Session, signature: &SignaturePacket) {
 
 /// Warns if a message is named like the detached signature of a file: the file was not verified.
 fn warn_of_other_file(session: &Session, setting: &Setting<'_>) {
-    let name = setting.name.filter(|name| !descriptor::is_pipe(name, session.specials));
-    let (Some(name), false, true) =
-        (name.and_then(OsStr::to_str), setting.is_detached, setting.has_content)
-    else {
-        return;
-    };
-    let ends = [".sig", ".sign", ".asc"];
-    let file = ends.iter().find_map(|end| name.strip_suffix(end)).filter(|file| !file.is_empty());
-    let Some(file) = file else { return };
-    if rustix::fs::access(file, rustix::fs::Access::READ_OK).is_ok() {
+    let is_meant = !setting.is_detached && setting.has_content;
+    let file = setting.name.filter(|_| is_meant).and_then(|name| beside(name, session.specials));
+    if let Some(file) = file {
         session
             .log
             .info(format!("WARNING: not a detached signature; file '{file}' was NOT verified!"));

@@ -56,6 +56,21 @@ impl Code {
         }
     }
 
+    /// The number with that of the program, in status lines about the end.
+    pub(crate) fn whole_number(&self) -> u32 {
+        const GPG: u32 = 2 << 24;
+        match self {
+            // GnuPG's mark of an end, which is no number.
+            Self::Empty => u32::MAX,
+            Self::System(text) if text == "No such file or directory" => GPG | 0x8051,
+            Self::System(text) if text == "Permission denied" => GPG | 0x8001,
+            // GnuPG does not say of these errors whose they are.
+            Self::Unexpected => 38,
+            Self::BadData | Self::Compression => self.number(),
+            code => GPG | code.number(),
+        }
+    }
+
     /// The text of the error.
     pub(crate) fn text(&self) -> &str {
         match self {

@@ -1,12 +1,13 @@
 //! The files that a detached signature is about.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 
 use crate::code::Code;
 use crate::descriptor;
 use crate::digests::Digests;
+use crate::progress::Progress;
 use crate::session::Session;
 
 /// The length of a line of text, in bytes, of which GnuPG hashes only a part.
@@ -15,7 +16,8 @@ const LINE_BYTES_MAX: usize = 19_995;
 /// The number of bytes read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Hashes files one after the other, as text with the line ends CR LF if `is_text`.
+/// Hashes files one after the other, as text with the line ends CR LF if `is_text`. Without names,
+/// gpg takes the file that is named like that of the signature, and gpgv none.
 ///
 /// # Errors
 ///
@@ -24,8 +26,21 @@ pub(crate) fn hash_files(
     session: &Session,
     digests: &mut Digests,
     names: &[OsString],
+    signature: Option<&OsStr>,
     is_text: bool,
 ) -> Result<(), Code> {
+    let assumed: Vec<OsString> = if names.is_empty() {
+        let is_alone =
+            session.gpg.as_ref().is_none_or(|manner| manner.is_batch && manner.is_verifying);
+        let file = signature.filter(|_| !is_alone).and_then(|name| beside(name, session.specials));
+        file.filter(|file| File::open(file).is_ok()).map(OsString::from).into_iter().collect()
+    } else {
+        Vec::new()
+    };
+    if let Some(file) = assumed.first() {
+        session.log.info(format!("assuming signed data in '{}'", file.to_string_lossy()));
+    }
+    let names = if names.is_empty() { &assumed[..] } else { names };
     if names.is_empty() {
         session.log.error("no signed data");
         return Err(Code::NoData);
@@ -37,10 +52,13 @@ pub(crate) fn hash_files(
             session.log.error(format!("can't open signed data '{shown}'"));
             Code::system(&error)
         })?;
+        let mut progress = Progress::begin(session, Some(name), &file);
         let mut text = Text::default();
         let read = pieces(&mut file, |data| {
+            progress.add(data.len());
             if is_text { text.update(digests, data) } else { digests.update(data) }
         });
+        progress.end(session);
         if let Err(error) = read {
             // The digest is one of a part of the data.
             digests.is_cut = true;
@@ -54,6 +72,15 @@ pub(crate) fn hash_files(
         }
     }
     Ok(())
+}
+
+/// The file that a signature in a file with this name is about, by the usual names, if it may be
+/// read.
+pub(crate) fn beside(name: &OsStr, specials: bool) -> Option<&str> {
+    let name = Some(name).filter(|name| !descriptor::is_pipe(name, specials))?.to_str()?;
+    let ends = [".sig", ".sign", ".asc"];
+    let file = ends.iter().find_map(|end| name.strip_suffix(end)).filter(|file| !file.is_empty());
+    file.filter(|file| rustix::fs::access(*file, rustix::fs::Access::READ_OK).is_ok())
 }
 
 fn pieces(file: &mut File, mut each: impl FnMut(&[u8])) -> io::Result<()> {

@@ -5,28 +5,24 @@
 //! only once it is verified.
 
 use std::ffi::OsString;
-use std::io::{BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use crate::algorithm;
-use crate::armor::{Armor, may_be_armored};
 use crate::code::{Code, Exit};
-use crate::descriptor;
+use crate::input;
 use crate::keyring::Keyrings;
 use crate::log::Log;
 use crate::options::{self, Given, Opt, Parser, Takes, Usage};
 use crate::output::Output;
-use crate::process::{Processor, Source};
+use crate::process::Processor;
 use crate::session::Session;
 use crate::time;
 
 /// The exit status of anything that is neither good nor a bad signature.
 const FAILED: u8 = 2;
-
-/// The number of bytes of the signature file that are read at once.
-const READ_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
@@ -100,7 +96,8 @@ const VERSION: &str = concat!(
     "There is NO WARRANTY, to the extent permitted by law.\n",
 );
 
-const WARRANTY: &str = "\
+/// The answer to `--warranty`.
+pub(crate) const WARRANTY: &str = "\
 This is free software; you can redistribute it and/or modify
 it under the terms of the GNU Library General Public License as
 published by the Free Software Foundation; either version 2 of
@@ -144,7 +141,7 @@ fn read(arguments: Vec<OsString>) -> Result<Task, Exit> {
     let (mut keyrings, mut home) = (Vec::new(), None);
     let mut parser = Parser::new(&OPTIONS, arguments);
     while let Some(next) = parser.next() {
-        let Given { meaning, text, number } = next.map_err(|Usage(why)| {
+        let Given { meaning, text, number, .. } = next.map_err(|Usage(why)| {
             let _ = writeln!(std::io::stderr(), "{why}");
             Exit(FAILED)
         })?;
@@ -221,7 +218,7 @@ fn verify(task: Task) -> Result<(), Exit> {
         has_failed_to_uncompress: false,
         compressed_bytes: Rc::default(),
     };
-    let result = input(&mut processor)?;
+    let result = input::verify(&mut processor)?;
     if let Err(code) = result {
         session.log.error(format!("verify signatures failed: {}", code.text()));
     }
@@ -230,52 +227,6 @@ fn verify(task: Task) -> Result<(), Exit> {
     }
     processor.output.release(&session);
     if session.log.has_errors() { Err(Exit(FAILED)) } else { Ok(()) }
-}
-
-/// Opens the file with the signature and processes it. An error was not reported yet.
-fn input(processor: &mut Processor<'_>) -> Result<Result<(), Code>, Exit> {
-    let session = processor.session;
-    let name = processor.name.unwrap_or("-".as_ref());
-    let file = match descriptor::open(name, session.specials) {
-        Ok(file) => file,
-        Err(error) => {
-            let code = Code::system(&error);
-            let shown = name.to_string_lossy();
-            session.log.error(format!("can't open '{shown}': {}", code.text()));
-            return Ok(Err(code));
-        }
-    };
-    let length = file.metadata().map_or(0, |meta| usize::try_from(meta.len()).unwrap_or(0));
-    let mut start = Vec::new();
-    let mut first = (&file).take(2);
-    while start.len() < 2 && first.read_to_end(&mut start).is_ok_and(|read| read > 0) {}
-    let is_armored = may_be_armored(&start);
-    let input = BufReader::with_capacity(
-        (length + 1).clamp(4096, READ_BYTES),
-        std::io::Cursor::new(start).chain(&file),
-    );
-    let mut source = if is_armored {
-        Source::Armored(Armor::new(session, input))
-    } else {
-        Source::Packets(input)
-    };
-    let result = processor.message(&mut source)?;
-    let mut is_without_block = false;
-    if let Source::Armored(armor) = &mut source {
-        armor.close();
-        is_without_block = armor.is_without_block();
-    }
-    match result {
-        Err(Code::NoData) => {}
-        Err(Code::Empty) if is_without_block => {}
-        other => return Ok(other),
-    }
-    session.log.error(
-        "the signature could not be verified.\n\
-         Please remember that the signature file (.sig or .asc)\n\
-         should be the first file given on the command line.",
-    );
-    Ok(Ok(()))
 }
 
 /// Reports a descriptor that does not exist.

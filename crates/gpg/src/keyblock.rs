@@ -5,7 +5,7 @@
 
 use talaria_cert::{
     Capabilities, Cert, CertificationVerifier, Fingerprint, Gnupg, Judge, Key, KeyId, KeySetup,
-    KeySummary, PacketRef, Rules, Signature, Subpackets, Summary, Tag, UserIdContent,
+    KeySummary, PacketRef, RevokerState, Rules, Signature, Subpackets, Summary, Tag, UserIdContent,
     UserIdSummary, Verdict, Verified, kind, packets,
 };
 
@@ -58,6 +58,8 @@ pub(crate) struct KeyState {
     pub(crate) back: Back,
     /// It is revoked itself.
     is_revoked_itself: bool,
+    /// The first revocation behind it and before the next subkey, whatever it is worth.
+    pub(crate) revocation: Option<SignaturePacket>,
     /// Its signature on the primary key: the time, in seconds since 1970, and the digest.
     back_made: Option<(u32, u8)>,
 }
@@ -74,9 +76,14 @@ impl KeyState {
 pub(crate) struct UserId {
     /// The text, or GnuPG's description of an attribute.
     pub(crate) text: Vec<u8>,
+    /// The text or the subpackets, as they are in the packet.
+    pub(crate) raw: Vec<u8>,
+    /// It is revoked.
+    pub(crate) is_revoked: bool,
     is_text: bool,
     is_good: bool,
-    is_rejected: bool,
+    /// It is revoked or has expired.
+    pub(crate) is_rejected: bool,
     is_primary: bool,
 }
 
@@ -102,6 +109,13 @@ pub(crate) struct Keyblock {
     keys: Vec<KeyState>,
     user_ids: Vec<UserId>,
     notes: Vec<Note>,
+    /// The state at this time, with its components in the order of [`arranged`].
+    pub(crate) summary: Summary,
+    /// The owner has not revoked the certificate, but somebody who was named for it has.
+    pub(crate) is_revoked_by_other: bool,
+    /// Somebody who was named for it may have revoked the certificate: there is a signature by a
+    /// key that is missing.
+    pub(crate) may_be_revoked: bool,
 }
 
 /// The key ID that a signature names. GnuPG reads no fingerprint here.
@@ -166,6 +180,9 @@ impl Keyblock {
         let states = States { session, judge: &judge, summary: &summary };
         let mut keys = Vec::new();
         for packet in packets(raw).map_while(Result::ok) {
+            if packet.tag == Tag::SIGNATURE {
+                note_revocation(keys.last_mut(), packet.body);
+            }
             if !matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY) {
                 continue;
             }
@@ -179,7 +196,29 @@ impl Keyblock {
         let notes = Notes::of(session, raw, &summary, &keys);
         // GnuPG reads no certificate whose primary key has another version.
         let has_primary = keys.first().is_some_and(|key| key.tag == Tag::PUBLIC_KEY);
-        has_primary.then_some(Self { keys, user_ids, notes })
+        let is_revoked_by_other = summary.primary.revoked && summary.revoked_by().next().is_some();
+        let may_be_revoked = !summary.primary.revoked && may_be_revoked(&judge, &summary);
+        let summary = in_order(summary, raw);
+        has_primary.then_some(Self {
+            keys,
+            user_ids,
+            notes,
+            summary,
+            is_revoked_by_other,
+            may_be_revoked,
+        })
+    }
+
+    /// The revocation that GnuPG reports for a key: one behind it, or for the last key one of the
+    /// primary key.
+    pub(crate) fn revocation<'a>(&'a self, key: &'a KeyState) -> Option<&'a SignaturePacket> {
+        let of_primary = self.keys[0].revocation.as_ref().filter(|_| self.is_last(key));
+        key.revocation.as_ref().or(of_primary)
+    }
+
+    /// Whether a key is the last one of the certificate.
+    pub(crate) fn is_last(&self, key: &KeyState) -> bool {
+        self.keys.last().is_some_and(|last| last.fingerprint == key.fingerprint)
     }
 
     /// The primary key.
@@ -202,13 +241,27 @@ impl Keyblock {
         self.user_ids.iter().find(|id| id.is_text).or_else(|| self.user_ids.first())
     }
 
-    /// The user IDs besides the primary one that are neither revoked nor expired.
-    pub(crate) fn other_user_ids(&self) -> impl Iterator<Item = &UserId> {
-        self.user_ids.iter().filter(|id| !(id.is_rejected || id.is_text && id.is_primary))
+    /// The user IDs besides the primary one, with or without those that are revoked or expired.
+    pub(crate) fn other_user_ids(&self, with_rejected: bool) -> impl Iterator<Item = &UserId> {
+        let is_left_out = move |id: &&UserId| id.is_rejected && !with_rejected;
+        self.user_ids.iter().filter(move |id| !(is_left_out(id) || id.is_text && id.is_primary))
     }
 
     /// Reports that the certificate was read, for `key`.
     pub(crate) fn report(&self, session: &Session, key: &KeyState) {
+        self.report_notes(session);
+        let primary = self.primary();
+        if key.fingerprint != primary.fingerprint {
+            session.chat(|| {
+                let (key, primary) = (session.key_id(key.id), session.key_id(primary.id));
+                format!("using subkey {key} instead of primary key {primary}")
+            });
+        }
+        session.status.line(&format!("KEY_CONSIDERED {} 0", primary.fingerprint));
+    }
+
+    /// Reports what is wrong with the self-signatures.
+    pub(crate) fn report_notes(&self, session: &Session) {
         for note in &self.notes {
             match note {
                 Note::Text(text) => session.log.info(text),
@@ -218,14 +271,84 @@ impl Keyblock {
                 Note::Expired(id, time) => report_expired(session, *id, *time),
             }
         }
-        let primary = self.primary();
-        if key.fingerprint != primary.fingerprint {
-            session.chat(|| {
-                format!("using subkey {:016X} instead of primary key {:016X}", key.id, primary.id)
-            });
-        }
-        session.status.line(&format!("KEY_CONSIDERED {} 0", primary.fingerprint));
     }
+}
+
+/// The packets of a certificate in the order of GnuPG's listings: that of the keyring, less
+/// GnuPG's own notes, with the primary attribute in front of the user IDs.
+pub(crate) fn arranged<'r>(raw: &'r [u8], summary: &Summary) -> Vec<PacketRef<'r>> {
+    let all = packets(raw).map_while(Result::ok).filter(|packet| packet.tag != Tag::TRUST);
+    let mut all: Vec<PacketRef<'_>> = all.collect();
+    let is_user_id =
+        |packet: &PacketRef<'_>| matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
+    let end = |from: usize| {
+        let signatures = all[from + 1..].iter().take_while(|packet| packet.tag == Tag::SIGNATURE);
+        from + 1 + signatures.count()
+    };
+    let primary = (0..all.len()).find(|&at| {
+        let found = summary.user_ids.iter().find(|found| is_of(found, all[at]));
+        let says_so = |packet: &PacketRef<'_>| {
+            Signature::parse(packet.body).is_some_and(|signature| {
+                signature.primary_user_id && found.is_some_and(|id| id.created == signature.created)
+            })
+        };
+        all[at].tag == Tag::USER_ATTRIBUTE && all[at + 1..end(at)].iter().any(says_so)
+    });
+    let first = all.iter().position(is_user_id);
+    if let (Some(first), Some(primary)) = (first, primary) {
+        let end = end(primary);
+        all[first..end].rotate_right(end - primary);
+    }
+    all
+}
+
+/// A summary with its components in the order of [`arranged`].
+fn in_order(mut summary: Summary, raw: &[u8]) -> Summary {
+    let packets = arranged(raw, &summary);
+    let place_of_key = |found: &KeySummary| {
+        packets.iter().position(|packet| {
+            packet.tag == Tag::PUBLIC_SUBKEY
+                && Key::parse(*packet).is_ok_and(|key| key.fingerprint() == found.fingerprint)
+        })
+    };
+    summary.subkeys.sort_by_cached_key(place_of_key);
+    let place = |found: &UserIdSummary| packets.iter().position(|packet| is_of(found, *packet));
+    summary.user_ids.sort_by_cached_key(place);
+    summary.revokers.sort_by_cached_key(|found| {
+        let name = found.revoker.fingerprint;
+        raw.windows(name.as_bytes().len()).position(|part| part == name.as_bytes())
+    });
+    summary
+}
+
+/// Whether a summary is that of a user ID or attribute.
+fn is_of(found: &UserIdSummary, packet: PacketRef<'_>) -> bool {
+    match &found.content {
+        UserIdContent::Text(text) => packet.tag == Tag::USER_ID && text == packet.body,
+        UserIdContent::Attribute { bytes, .. } => {
+            packet.tag == Tag::USER_ATTRIBUTE && usize::try_from(*bytes) == Ok(packet.body.len())
+        }
+    }
+}
+
+/// Notes the first revocation behind a key.
+fn note_revocation(key: Option<&mut KeyState>, body: &[u8]) {
+    let Some(key) = key.filter(|key| key.revocation.is_none()) else { return };
+    let signature = SignaturePacket::parse(body.to_vec(), false).ok();
+    key.revocation = signature
+        .filter(|found| matches!(found.class, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION));
+}
+
+/// Whether there is a revocation by somebody who was named for it and whose key is missing.
+fn may_be_revoked(judge: &Judge, summary: &Summary) -> bool {
+    let missing = summary.revokers.iter().filter(|found| found.state == RevokerState::Unknown);
+    let missing: Vec<KeyId> = missing.map(|found| found.revoker.fingerprint.key_id()).collect();
+    let mut signatures = judge.cert().packets().filter(|packet| packet.tag == Tag::SIGNATURE);
+    !missing.is_empty()
+        && signatures.any(|packet| {
+            let class = Signature::parse(packet.body).map(|signature| signature.kind);
+            class == Some(kind::KEY_REVOCATION) && missing.contains(&named_by(packet.body))
+        })
 }
 
 /// What the states of the keys come from.
@@ -260,6 +383,7 @@ impl States<'_> {
             expires: found.expires,
             has_expired: has_expired(found) || has_expired(&summary.primary),
             is_revoked_itself: found.revoked,
+            revocation: None,
             is_revoked: found.revoked || summary.primary.revoked,
             is_valid: found.bound
                 && summary.primary.bound
@@ -324,24 +448,20 @@ impl States<'_> {
 
 /// The user IDs in the order of the keyring.
 fn user_ids(session: &Session, raw: &[u8], summary: &Summary) -> Vec<UserId> {
-    let is_meant = |found: &UserIdSummary, packet: PacketRef<'_>| match &found.content {
-        UserIdContent::Text(text) => packet.tag == Tag::USER_ID && text == packet.body,
-        UserIdContent::Attribute { bytes, .. } => {
-            packet.tag == Tag::USER_ATTRIBUTE && usize::try_from(*bytes) == Ok(packet.body.len())
-        }
-    };
     let mut user_ids = Vec::new();
     for packet in packets(raw).map_while(Result::ok) {
         let is_text = packet.tag == Tag::USER_ID;
         if !is_text && packet.tag != Tag::USER_ATTRIBUTE {
             continue;
         }
-        let found = summary.user_ids.iter().find(|found| is_meant(found, packet));
+        let found = summary.user_ids.iter().find(|found| is_of(found, packet));
         let has_expired = |found: &UserIdSummary| {
             found.created == 0 && found.expires != 0 && found.expires <= session.now
         };
         user_ids.push(UserId {
             text: if is_text { packet.body.to_vec() } else { attribute_name(packet.body) },
+            raw: packet.body.to_vec(),
+            is_revoked: found.is_some_and(|found| found.revoked),
             is_text,
             is_good: found
                 .is_some_and(|found| found.created != 0 && !found.revoked && !has_expired(found)),
@@ -431,15 +551,16 @@ impl<'a> Notes<'a> {
     fn without_user_id(&mut self, id: u64, kind: u8) {
         if !self.session.quiet {
             self.notes.push(Note::Text(format!(
-                "key {id:016X}: no user ID for key signature packet of class {kind:02x}"
+                "key {}: no user ID for key signature packet of class {kind:02x}",
+                self.session.key_id(id)
             )));
         }
     }
 
     fn without_subkey(&mut self, id: u64, kind: u8) {
         let what = if kind == kind::SUBKEY_BINDING { "binding" } else { "revocation" };
-        self.notes
-            .push(Note::Chat(format!("key {id:016X}: no subkey for subkey {what} signature")));
+        let id = self.session.key_id(id);
+        self.notes.push(Note::Chat(format!("key {id}: no subkey for subkey {what} signature")));
     }
 
     /// Behind the signatures on a subkey, its signature on the primary key is checked.
@@ -448,8 +569,8 @@ impl<'a> Notes<'a> {
         let Some(made) = key.back_made else { return };
         let is_checked = self.check_times(key.id, key.created, key.expires, made.0);
         if is_checked && key.is_revoked_itself {
-            self.notes
-                .push(Note::Chat(format!("Note: signature key {:016X} has been revoked", key.id)));
+            let id = self.session.key_id(key.id);
+            self.notes.push(Note::Chat(format!("Note: signature key {id} has been revoked")));
         }
         self.check_digest(is_checked, made.1);
     }
@@ -480,7 +601,9 @@ impl<'a> Notes<'a> {
 
 /// Reports that a key has expired.
 pub(crate) fn report_expired(session: &Session, id: u64, expires: u32) {
-    session.chat(|| format!("Note: signature key {id:016X} expired {}", time::local(expires)));
+    session.chat(|| {
+        format!("Note: signature key {} expired {}", session.key_id(id), time::local(expires))
+    });
     session.status.line(&format!("KEYEXPIRED {expires}"));
 }
 
@@ -492,9 +615,10 @@ pub(crate) fn conflicts(id: u64, created: u32, signed: u32, session: &Session) -
         format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
     };
     let mut texts = Vec::new();
+    let id = session.key_id(id);
     if let Some(seconds) = created.checked_sub(signed).filter(|&seconds| seconds > 0) {
         let span = span(seconds);
-        texts.push(format!("public key {id:016X} is {span} newer than the signature"));
+        texts.push(format!("public key {id} is {span} newer than the signature"));
         if !session.ignores_time_conflict {
             return texts;
         }
@@ -502,7 +626,7 @@ pub(crate) fn conflicts(id: u64, created: u32, signed: u32, session: &Session) -
     if let Some(seconds) = created.checked_sub(session.now).filter(|&seconds| seconds > 0) {
         let span = span(seconds);
         texts.push(format!(
-            "key {id:016X} was created {span} in the future (time warp or clock problem)"
+            "key {id} was created {span} in the future (time warp or clock problem)"
         ));
     }
     texts

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustix::fs::Access;
-use talaria_cert::{CERT_BYTES_MAX, Fingerprint, Key, KeyId, PacketRef, Tag, packets};
+use talaria_cert::{
+    BATCH_BYTES, CERT_BYTES_MAX, Fingerprint, Item, Key, KeyId, PacketRef, Splitter, Tag, packets,
+};
 use talaria_gnupg::{Keybox, is_keybox};
 
 use crate::code::Code;
@@ -83,6 +85,10 @@ enum Kind {
 /// The keyrings of a program.
 pub(crate) struct Keyrings {
     rings: Vec<(PathBuf, Kind)>,
+    /// gpg makes the first keyring if it does not exist.
+    makes_first: bool,
+    /// gpg would have made one.
+    has_empty: bool,
     found: HashMap<Issuer, Rc<Keyblock>>,
 }
 
@@ -90,7 +96,7 @@ impl Keyrings {
     /// The keyrings with these names, or else the default one in the home directory `home`. One
     /// that cannot be used is reported, and left out.
     pub(crate) fn open(session: &Session, names: &[OsString], home: &Path) -> Self {
-        let mut this = Self { rings: Vec::new(), found: HashMap::new() };
+        let mut this = Self::none();
         if names.is_empty() {
             this.add_default(session, home);
         }
@@ -98,6 +104,54 @@ impl Keyrings {
             this.add(session, name, home);
         }
         this
+    }
+
+    fn none() -> Self {
+        let (rings, found) = (Vec::new(), HashMap::new());
+        Self { rings, makes_first: false, has_empty: false, found }
+    }
+
+    /// The keyrings of gpg: that of the home directory, if it is wanted or there is no other, and
+    /// those with these names. gpg makes the first one if it does not exist; here it is empty.
+    pub(crate) fn of_home(
+        session: &Session,
+        own: Option<&Path>,
+        names: &[OsString],
+        home: &Path,
+    ) -> Self {
+        let mut this = Self { makes_first: true, ..Self::none() };
+        if let Some(own) = own {
+            this.add(session, own.as_os_str(), home);
+        }
+        for name in names {
+            this.add(session, name, home);
+        }
+        this
+    }
+
+    /// All certificates in their order; `None` if there is damage.
+    pub(crate) fn all(&self) -> Option<Vec<Vec<u8>>> {
+        let mut all = Vec::new();
+        for (path, kind) in &self.rings {
+            let file = File::open(path).ok()?;
+            match kind {
+                Kind::Keybox => {
+                    for item in Keybox::new(file) {
+                        all.push(item.ok()?.1.ok()?);
+                    }
+                }
+                Kind::Packets => {
+                    let mut splitter = Splitter::new(file, BATCH_BYTES);
+                    while let Some(batch) = splitter.next_batch().ok()? {
+                        for item in &batch.items {
+                            let Item::Cert(place) = item else { return None };
+                            all.push(batch.bytes[place.clone()].to_vec());
+                        }
+                    }
+                }
+            }
+        }
+        all.iter().all(|raw| damage(raw).is_none()).then_some(all)
     }
 
     fn add(&mut self, session: &Session, url: &OsStr, home: &Path) {
@@ -133,6 +187,13 @@ impl Keyrings {
 
     fn register(&mut self, session: &Session, path: PathBuf, kind: Option<Kind>) {
         let may = |access| rustix::fs::access(&path, access).is_ok();
+        let is_first = self.rings.is_empty() && !self.has_empty;
+        if self.makes_first && is_first && !may(Access::EXISTS) {
+            self.has_empty = path.parent().is_some_and(Path::is_dir);
+            if self.has_empty {
+                return;
+            }
+        }
         let refused = if !may(Access::EXISTS) {
             Some(("No such file or directory", NO_FILE))
         } else if !may(Access::READ_OK) {
@@ -173,6 +234,9 @@ impl Keyrings {
 
     /// The packets of the certificate.
     fn raw(&self, session: &Session, issuer: Issuer) -> Option<Vec<u8>> {
+        if self.rings.is_empty() && self.has_empty {
+            return None;
+        }
         if self.rings.is_empty() {
             let line = format!("ERROR keydb_search {KEYRING_OPEN}");
             (0..issuer.searches()).for_each(|_| session.status.line(&line));
@@ -239,7 +303,7 @@ fn refused(session: &Session, name: &str, code: &Code) {
 }
 
 /// A name with the home directory of the user in place of `~/`.
-fn expanded(name: &Path) -> PathBuf {
+pub(crate) fn expanded(name: &Path) -> PathBuf {
     match (name.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Ok(rest), Some(home)) => Path::new(&home).join(rest),
         _ => name.to_owned(),

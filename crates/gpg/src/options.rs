@@ -5,15 +5,51 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-/// Whether an option has an argument.
+/// Whether an option has an argument, and what else GnuPG marks it as.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Takes {
     /// It has none.
     Nothing,
     /// A number.
     Number,
+    /// A number that may be hexadecimal.
+    Size,
     /// A text or a name.
     Text,
+    /// A text, unless the next word begins with `-`.
+    Optional,
+    /// None: it is a command.
+    Command,
+    /// None: GnuPG reads the option and does nothing.
+    Ignored,
+    /// The name of a configuration file.
+    File,
+    /// None: no configuration file is read.
+    NoFile,
+    /// None: it is the head of a group in the help.
+    Heading,
+}
+
+impl Takes {
+    fn is_nothing(self) -> bool {
+        !matches!(self, Self::Number | Self::Size | Self::Text | Self::Optional | Self::File)
+    }
+
+    /// GnuPG's number.
+    fn flags(self) -> u32 {
+        match self {
+            Self::Nothing => 0,
+            Self::Number => 1,
+            Self::Text => 2,
+            Self::Optional => 10,
+            Self::Size => 20,
+            Self::Ignored => 64,
+            Self::Command => 128,
+            Self::NoFile => 256,
+            Self::File => 258,
+            Self::Heading => 512,
+        }
+    }
 }
 
 /// An option of a program.
@@ -23,7 +59,7 @@ pub(crate) struct Opt<T> {
     pub(crate) meaning: T,
     /// The letter; a number above 255 if it has none.
     pub(crate) short: u32,
-    /// The name.
+    /// The name; empty if it has none.
     pub(crate) long: &'static str,
     /// Whether it has an argument.
     pub(crate) takes: Takes,
@@ -32,10 +68,14 @@ pub(crate) struct Opt<T> {
 }
 
 /// An option that was given.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Given<T> {
     /// What it means.
     pub(crate) meaning: T,
+    /// Its number, which several names may share.
+    pub(crate) short: u32,
+    /// Its name.
+    pub(crate) long: &'static str,
     /// Its argument as it was given; empty if it has none.
     pub(crate) text: OsString,
     /// Its argument as a number.
@@ -52,12 +92,19 @@ pub(crate) struct Parser<'o, T> {
     words: std::collections::VecDeque<OsString>,
     /// The letters of a word that are still to be read, and the word.
     letters: Option<(Vec<u8>, OsString)>,
+    /// The options ended with `--`.
+    has_stopped: bool,
 }
 
 impl<'o, T: Copy> Parser<'o, T> {
     /// A parser of the words after the name of the program.
     pub(crate) fn new(options: &'o [Opt<T>], words: Vec<OsString>) -> Self {
-        Self { options, words: words.into(), letters: None }
+        Self { options, words: words.into(), letters: None, has_stopped: false }
+    }
+
+    /// Whether the options ended with `--`.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.has_stopped
     }
 
     /// The words behind the options.
@@ -73,6 +120,7 @@ impl<'o, T: Copy> Parser<'o, T> {
         let first = self.words.front()?.as_bytes();
         if first == b"--" {
             self.words.pop_front();
+            self.has_stopped = true;
             return None;
         }
         if !first.starts_with(b"-") || first == b"-" {
@@ -91,25 +139,31 @@ impl<'o, T: Copy> Parser<'o, T> {
             Some(at) => (&text[..at], Some(&text[at + 1..])),
             None => (text, None),
         };
+        let exact = named(self.options, name);
         let begins = |option: &&Opt<T>| option.long.as_bytes().starts_with(name);
-        let exact = self.options.iter().find(|option| option.long.as_bytes() == name);
         let mut all = self.options.iter().filter(begins);
-        let option = match (exact, all.next(), all.next()) {
-            (Some(option), ..) | (None, Some(option), None) => option,
-            (None, None, _) => return Err(invalid(word)),
-            (None, Some(_), Some(_)) => {
-                return Err(Usage(format!("option \"{}\" is ambiguous", shown(word))));
+        let option = match (exact, all.next()) {
+            (Some(option), _) => option,
+            (None, Some(first)) if !name.is_empty() => {
+                // Several names of one option are no choice.
+                let is_same =
+                    |other: &Opt<T>| (other.short, other.takes) == (first.short, first.takes);
+                if !all.all(is_same) {
+                    return Err(Usage(format!("option \"{}\" is ambiguous", shown(word))));
+                }
+                first
             }
+            _ => return Err(invalid(word)),
         };
-        if option.takes == Takes::Nothing {
+        if option.takes.is_nothing() {
             return Ok(given(option, OsString::new()));
         }
         let value = match value {
             Some([]) => None,
             Some(value) => Some(OsString::from_vec(value.to_vec())),
-            None => self.words.pop_front(),
+            None => self.next_value(option),
         };
-        value.map(|value| given(option, value)).ok_or_else(|| missing(word))
+        valued(option, value, word)
     }
 
     fn letter(&mut self, letters: &[u8], word: &OsStr) -> Result<Given<T>, Usage> {
@@ -121,18 +175,55 @@ impl<'o, T: Copy> Parser<'o, T> {
             matches!(letter, b'h' | b'?').then(|| self.options.iter().find(is_help)).flatten()
         });
         let Some(option) = found else { return Err(invalid(word)) };
-        if option.takes == Takes::Nothing {
+        if option.takes.is_nothing() {
             if !rest.is_empty() {
                 self.letters = Some((rest.to_vec(), word.to_owned()));
             }
             return Ok(given(option, OsString::new()));
         }
         let value = if rest.is_empty() {
-            self.words.pop_front()
+            self.next_value(option)
         } else {
             Some(OsString::from_vec(rest.to_vec()))
         };
-        value.map(|value| given(option, value)).ok_or_else(|| missing(word))
+        valued(option, value, word)
+    }
+
+    /// The next word as the argument of an option.
+    fn next_value(&mut self, option: &Opt<T>) -> Option<OsString> {
+        let begins_with_dash =
+            self.words.front().is_some_and(|next| next.as_bytes().starts_with(b"-"));
+        let is_option = option.takes == Takes::Optional && begins_with_dash;
+        if is_option { None } else { self.words.pop_front() }
+    }
+}
+
+/// The option with a name.
+pub(crate) fn named<'o, T>(options: &'o [Opt<T>], name: &[u8]) -> Option<&'o Opt<T>> {
+    let is_meant = |option: &&Opt<T>| !name.is_empty() && option.long.as_bytes() == name;
+    options.iter().find(is_meant)
+}
+
+/// An option with the rest of its line in a configuration file.
+pub(crate) fn from_line<T: Copy>(option: &Opt<T>, rest: &[u8]) -> Result<Given<T>, &'static str> {
+    match (option.takes, rest) {
+        (takes, []) if takes.is_nothing() || takes == Takes::Optional => {
+            Ok(given(option, OsString::new()))
+        }
+        (takes, _) if takes.is_nothing() => Err("argument not expected"),
+        (_, []) => Err("missing argument"),
+        (_, value) => Ok(given(option, OsString::from_vec(value.to_vec()))),
+    }
+}
+
+fn valued<T: Copy>(
+    option: &Opt<T>,
+    value: Option<OsString>,
+    word: &OsStr,
+) -> Result<Given<T>, Usage> {
+    match value {
+        None if option.takes != Takes::Optional => Err(missing(word)),
+        value => Ok(given(option, value.unwrap_or_default())),
     }
 }
 
@@ -141,7 +232,8 @@ fn given<T: Copy>(option: &Opt<T>, text: OsString) -> Given<T> {
         Takes::Number => number(&text.to_string_lossy()),
         _ => 0,
     };
-    Given { meaning: option.meaning, text, number }
+    let &Opt { meaning, short, long, .. } = option;
+    Given { meaning, short, long, text, number }
 }
 
 /// A word as it stands in messages: the first 50 bytes.
@@ -174,19 +266,15 @@ fn number(text: &str) -> i32 {
 
 /// The options for `--dump-options`, one a line.
 pub(crate) fn dump<T>(options: &[Opt<T>]) -> String {
-    options.iter().map(|option| format!("--{}\n", option.long)).collect()
+    let is_listed = |option: &&Opt<T>| !option.long.is_empty() && option.takes != Takes::Ignored;
+    options.iter().filter(is_listed).map(|option| format!("--{}\n", option.long)).collect()
 }
 
 /// The options for `--dump-option-table`, with their numbers.
 pub(crate) fn table<T>(options: &[Opt<T>]) -> String {
     let mut out = String::new();
-    for Opt { short, long, takes, help, .. } in options {
-        let takes = match takes {
-            Takes::Nothing => 0,
-            Takes::Number => 1,
-            Takes::Text => 2,
-        };
-        out += &format!("{long}:{short}:{takes}:{help}:\n");
+    for Opt { short, long, takes, help, .. } in options.iter().filter(|o| !o.long.is_empty()) {
+        out += &format!("{long}:{short}:{}:{help}:\n", takes.flags());
     }
     out
 }
@@ -227,7 +315,7 @@ mod tests {
         let mut all = Vec::new();
         while let Some(next) = parser.next() {
             match next {
-                Ok(Given { meaning, text, number }) => {
+                Ok(Given { meaning, text, number, .. }) => {
                     all.push((meaning, text.into_string().unwrap(), number));
                 }
                 Err(Usage(why)) => return (all, Err(why)),

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use crate::armor::Armor;
 use crate::check::{Setting, check};
 use crate::code::{Code, Exit};
+use crate::compressed;
 use crate::data;
 use crate::digests::Digests;
 use crate::framing::{self, Body, Header, Length};
@@ -351,16 +352,10 @@ impl Processor<'_> {
         let count = (level.depth == 1).then(|| Rc::clone(&self.compressed_bytes));
         let counted = Counted { reader: &mut body, count };
         let inner = BufReader::with_capacity(PIECE_BYTES, counted);
-        let mut plain: Box<dyn Read + '_> = match algorithm {
-            0 => Box::new(inner),
-            1 => Box::new(flate2::bufread::DeflateDecoder::new(inner)),
-            2 => Box::new(flate2::bufread::ZlibDecoder::new(inner)),
-            3 => Box::new(bzip2::bufread::BzDecoder::new(inner)),
-            _ => {
-                let code = Code::Compression;
-                session.log.error(format!("uncompressing failed: {}", code.text()));
-                return Ok(Err(code));
-            }
+        let Some(mut plain) = compressed::reader(algorithm, inner) else {
+            let code = Code::Compression;
+            session.log.error(format!("uncompressing failed: {}", code.text()));
+            return Ok(Err(code));
         };
         let mut buffered = BufReader::with_capacity(PIECE_BYTES, &mut plain);
         let mut nested: Source<'_, &[u8]> = Source::Nested(&mut buffered);
@@ -650,7 +645,7 @@ impl Processor<'_> {
     ) -> bool {
         let mut digests = Digests::default();
         signatures.iter().for_each(|signature| digests.enable(signature.digest));
-        let hashed = data::hash_files(self.session, &mut digests, self.data, is_text);
+        let hashed = data::hash_files(self.session, &mut digests, self.data, self.name, is_text);
         if let Err(code) = &hashed {
             self.session.log.error(format!("can't hash datafile: {}", code.text()));
         }
@@ -667,8 +662,9 @@ impl Processor<'_> {
                 continue;
             }
             let has_content = level.nodes.iter().any(|node| !matches!(node, Node::Signature(_)));
+            let is_verifying = session.gpg.as_ref().is_none_or(|manner| manner.is_verifying);
             let setting = Setting {
-                name: self.name,
+                name: self.name.filter(|_| is_verifying),
                 is_detached: !self.data.is_empty(),
                 has_content,
                 digests: level.digests.as_ref(),

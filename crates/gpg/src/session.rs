@@ -3,7 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 
+use talaria_cert::Fingerprint;
+
 use crate::algorithm::{WEAK_FOR_DOCUMENTS, WEAK_FOR_KEYS, digest_name};
+use crate::code::Exit;
+use crate::gpg::manner::Manner;
+use crate::keyid::KeyidFormat;
 use crate::log::Log;
 use crate::status::Status;
 
@@ -27,8 +32,16 @@ pub(crate) struct Session {
     pub(crate) weak: Vec<u8>,
     /// The present time in seconds since 1970.
     pub(crate) now: u32,
+    /// How key IDs are written in texts.
+    pub(crate) keyid_format: KeyidFormat,
+    /// What gpg does besides; `None` for gpgv.
+    pub(crate) gpg: Option<Manner>,
     /// The number of packets with content so far.
     pub(crate) literals: Cell<usize>,
+    /// There was a bad signature.
+    is_bad: Cell<bool>,
+    /// The primary keys that were looked up for a subkey: gpg does that once for each.
+    pub(crate) looked_up: RefCell<Vec<Fingerprint>>,
     rejected: RefCell<Vec<u8>>,
 }
 
@@ -45,7 +58,11 @@ impl Session {
             output: None,
             weak: Vec::new(),
             now,
+            keyid_format: KeyidFormat::None,
+            gpg: None,
             literals: Cell::new(0),
+            is_bad: Cell::new(false),
+            looked_up: RefCell::default(),
             rejected: RefCell::default(),
         }
     }
@@ -75,5 +92,25 @@ impl Session {
         if self.verbose > 0 {
             self.log.info(text());
         }
+    }
+
+    /// A key ID for people.
+    pub(crate) fn key_id(&self, id: u64) -> String {
+        self.keyid_format.write(id)
+    }
+
+    /// Notes a bad signature.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit`] if the program ends there.
+    pub(crate) fn note_bad(&self) -> Result<(), Exit> {
+        self.is_bad.set(true);
+        if self.gpg.as_ref().is_some_and(|manner| !manner.is_batch) { Ok(()) } else { Err(Exit(1)) }
+    }
+
+    /// Whether there was a bad signature.
+    pub(crate) fn has_bad(&self) -> bool {
+        self.is_bad.get()
     }
 }

@@ -27,6 +27,7 @@ pub(crate) mod subpacket {
     pub(crate) const KEYSERVER: u8 = 24;
     pub(crate) const POLICY: u8 = 26;
     pub(crate) const SIGNER: u8 = 28;
+    pub(crate) const REVOCATION_REASON: u8 = 29;
     pub(crate) const EMBEDDED: u8 = 32;
     pub(crate) const FINGERPRINT: u8 = 33;
     pub(crate) const KEY_BLOCK: u8 = 38;

@@ -1,7 +1,7 @@
 //! Status lines of `--status-fd` (GnuPG's `doc/DETAILS`), for programs. Each starts with
 //! `[GNUPG:] `.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::Write as _;
 
@@ -20,6 +20,9 @@ pub(crate) enum Field {
 #[derive(Default)]
 pub(crate) struct Status {
     output: RefCell<Option<File>>,
+    /// The program ends when a line cannot be written.
+    ends_on_error: Cell<bool>,
+    has_failed: Cell<bool>,
 }
 
 impl Status {
@@ -31,6 +34,23 @@ impl Status {
     /// Stops the lines.
     pub(crate) fn stop(&self) {
         *self.output.borrow_mut() = None;
+    }
+
+    /// Whether somebody wants the lines.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.output.borrow().is_some()
+    }
+
+    /// Ends the program when a line cannot be written.
+    pub(crate) fn end_on_error(&self) {
+        self.ends_on_error.set(true);
+    }
+
+    /// Writes why the program fails, with GnuPG's number of the error. Only the first time counts.
+    pub(crate) fn failure(&self, place: &str, number: u32) {
+        if !self.has_failed.replace(true) {
+            self.line(&format!("FAILURE {place} {number}"));
+        }
     }
 
     /// Writes a line.
@@ -75,8 +95,11 @@ impl Status {
 
     fn write(&self, line: &[u8]) {
         if let Some(output) = &mut *self.output.borrow_mut() {
-            // Errors are ignored, as in GnuPG.
-            let _ = output.write_all(line);
+            // Errors are ignored, as in GnuPG, unless the caller asked otherwise. Nobody knows then
+            // whether a signature is good.
+            if output.write_all(line).is_err() && self.ends_on_error.get() {
+                std::process::exit(2);
+            }
         }
     }
 }

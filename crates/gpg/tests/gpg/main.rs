@@ -1,10 +1,14 @@
-//! `talaria-gpgv` beside GnuPG's gpgv, on the same inputs.
+//! `talaria-gpgv` and `talaria-gpg` beside GnuPG's gpgv and gpg, on the same inputs.
 
+mod calls;
 mod clients;
 mod common;
 mod detached;
+mod handover;
 mod inline;
 mod keyrings;
 mod keys;
+mod lists;
 mod mutated;
 mod options;
+mod trust;

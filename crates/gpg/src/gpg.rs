@@ -1,0 +1,104 @@
+//! `gpg`: verifies signatures and lists keys in place of GnuPG's gpg, and hands everything else
+//! over to it.
+//!
+//! Whether a task is done here is decided before anything is written or any input is read: by the
+//! command line, the configuration and the files of the home directory ([`request`]). A home
+//! directory is never changed.
+
+mod about;
+mod check;
+mod config;
+mod export;
+mod handover;
+mod list;
+pub(crate) mod manner;
+mod names;
+mod plain;
+mod request;
+mod start;
+mod table;
+mod trust;
+pub(crate) mod trusted;
+mod verify;
+mod web;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::code::Exit;
+use crate::gpg::export::Export;
+use crate::gpg::handover::{Reason, hand_over};
+use crate::gpg::list::{Lines, Listing};
+use crate::gpg::plain::Plain;
+use crate::gpg::request::{Request, Task};
+use crate::gpg::table::OPTIONS;
+use crate::gpgv;
+use crate::log::Log;
+use crate::options;
+
+/// The exit status of anything that is neither good nor a bad signature.
+const FAILED: u8 = 2;
+
+/// Runs `gpg` with the words after its name, and returns its exit status.
+#[must_use]
+pub fn gpg(arguments: &[OsString]) -> u8 {
+    // A panic would be a bug. The status is then one of a failure, and not Rust's.
+    let run = || match Request::read(arguments).and_then(run) {
+        Ok(result) => result.map_or_else(|Exit(status)| status, |()| 0),
+        Err(reason) => hand_over(arguments, &reason),
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(FAILED)
+}
+
+/// Does what is asked for.
+fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
+    let Request { task, settings, words, has_stopped } = request;
+    let home = &settings.home;
+    Ok(match task {
+        Task::Help => print(&about::help(home)),
+        Task::Version => print(&about::version(home, settings.verbose > 0)),
+        Task::Warranty => print(&format!("{}\n", gpgv::WARRANTY)),
+        Task::Dump => print(&options::dump(OPTIONS)),
+        Task::Table => print(&options::table(OPTIONS)),
+        Task::ListConfig => {
+            let mut words = words.iter().map(|word| word.to_string_lossy().into_owned());
+            let (items, None) = (words.next(), words.next()) else {
+                return Err(Reason::Wrong("usage: gpg [options] --list-config [items]".to_owned()));
+            };
+            if settings.colons { list_config(items.as_deref()) } else { Ok(()) }
+        }
+        Task::Verify => verify::verify(&start::start(settings, &words, has_stopped, None)?, &words),
+        Task::Decrypt | Task::Default => {
+            let plain = if task == Task::Decrypt { Plain::Decrypt } else { Plain::Default };
+            let started = start::start(settings, &words, has_stopped, Some(plain))?;
+            verify::write(&started, plain, &words)
+        }
+        Task::ListKeys | Task::ListSigs => {
+            let lines = if task == Task::ListKeys { Lines::Keys } else { Lines::Signatures };
+            let started = start::start(settings, &words, has_stopped, None)?;
+            Listing::find(&started, lines, &words)?.write(&started, lines, &words)
+        }
+        Task::ListSecretKeys => return Err(Reason::Undone("--list-secret-keys".to_owned())),
+        Task::CheckSigs => return Err(Reason::Undone("--check-sigs".to_owned())),
+        Task::Export => {
+            let started = start::start(settings, &words, has_stopped, None)?;
+            Export::find(&started, &words)?.write(&started)
+        }
+    })
+}
+
+fn list_config(items: Option<&str>) -> Result<(), Exit> {
+    let log = Log::new("gpg");
+    let (text, unknown) = about::config(items);
+    let printed = print(&text);
+    for item in unknown {
+        log.error(format!("unknown configuration item '{item}'"));
+    }
+    if log.has_errors() { Err(Exit(FAILED)) } else { printed }
+}
+
+/// Writes a text to the standard output.
+fn print(text: &str) -> Result<(), Exit> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(|_| Exit(FAILED))
+}

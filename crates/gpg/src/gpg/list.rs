@@ -1,0 +1,260 @@
+//! `--list-keys` and `--list-sigs` for programs (`--with-colons`).
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::rc::Rc;
+
+use talaria_cert::{Cert, Fingerprint, Gnupg, Key, KeyId, Keygrip, Signature, Tag, packets};
+use talaria_gnupg::{Colons, NO_USER_ID, write_cert, write_packets_with_signatures};
+
+use crate::code::Exit;
+use crate::gpg::handover::Reason;
+use crate::gpg::manner::Manner;
+use crate::gpg::names::Name;
+use crate::gpg::start::Started;
+use crate::gpg::verify::alone;
+use crate::keyblock::{Keyblock, arranged};
+use crate::keyring::Keyrings;
+use crate::log::Log;
+use crate::session::Session;
+
+/// Which lines a listing has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Lines {
+    Keys,
+    Signatures,
+}
+
+/// The certificates of the keyrings, and those that names stand for.
+pub(crate) struct Chosen {
+    /// All certificates of the keyrings.
+    all: Vec<Vec<u8>>,
+    /// The places of the chosen ones, and the key that is meant in each.
+    places: Vec<(usize, Option<Fingerprint>)>,
+}
+
+impl Chosen {
+    /// Finds the certificates that `words` name, or all. The error says what is needed.
+    pub(crate) fn find(started: &Started, words: &[OsString]) -> Result<Self, &'static str> {
+        let Started { session, settings, own, .. } = started;
+        let names: Option<Vec<Name>> = words.iter().map(|word| Name::read(word)).collect();
+        let names = names.ok_or("by such a name")?;
+        let silent = Session::new(Log::silent(), session.now);
+        let own = own.as_deref();
+        let keyrings = Keyrings::of_home(&silent, own, &settings.keyrings, &settings.home);
+        if silent.log.has_errors() {
+            return Err("without a keyring");
+        }
+        let all = keyrings.all().ok_or("of a damaged keyring")?;
+        let meant = |raw: &[u8]| names.iter().find_map(|name| name.find(raw)).map(Some);
+        let places = all.iter().enumerate().filter_map(|(at, raw)| {
+            if names.is_empty() { Some((at, None)) } else { Some((at, meant(raw)?)) }
+        });
+        let places = places.collect();
+        Ok(Self { all, places })
+    }
+
+    /// The packets of the chosen certificates.
+    pub(crate) fn certs(&self) -> impl Iterator<Item = &[u8]> {
+        self.places.iter().map(|(at, _)| &self.all[*at][..])
+    }
+}
+
+/// A listing whose certificates were found.
+pub(crate) struct Listing {
+    chosen: Chosen,
+    /// The line about the trust database.
+    head: String,
+}
+
+impl Listing {
+    /// Finds the certificates that `words` name, or all.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason`] if the real gpg must list them.
+    pub(crate) fn find(
+        started: &Started,
+        lines: Lines,
+        words: &[OsString],
+    ) -> Result<Self, Reason> {
+        let Started { session, settings, .. } = started;
+        let needs = |what: &str| Reason::Undone(format!("a listing {what}"));
+        if !settings.colons {
+            return Err(needs("for people"));
+        }
+        if settings.verbose > 0 || lines == Lines::Signatures && session.status.is_wanted() {
+            return Err(needs("with all texts"));
+        }
+        let chosen = Chosen::find(started, words).map_err(needs)?;
+        let head =
+            session.gpg.as_ref().and_then(|manner| manner.trust.line(&settings.web, session.now));
+        let head = head.ok_or_else(|| needs("with this trust model"))?;
+        Ok(Self { chosen, head })
+    }
+
+    /// Writes the listing.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit`] with 2 if no certificate was found by name, and if the trust database is damaged.
+    pub(crate) fn write(
+        &self,
+        started: &Started,
+        lines: Lines,
+        words: &[OsString],
+    ) -> Result<(), Exit> {
+        const NOT_FOUND: &str = "ERROR keylist.getkey 9";
+        let Started { session, settings, .. } = started;
+        started.begin();
+        alone();
+        let Some(manner) = &session.gpg else { return Err(Exit(2)) };
+        let mut out = self.head.clone().into_bytes();
+        manner.trust.tell(&session.log);
+        let Chosen { all, places } = &self.chosen;
+        if places.is_empty() && !words.is_empty() {
+            print(&out);
+            session.log.error("error reading key: No public key");
+            session.status.line(NOT_FOUND);
+            return Err(Exit(2));
+        }
+        let issuers = Issuers::new(session, all);
+        for (at, key) in places {
+            let raw = &all[*at];
+            let Some(keyblock) = issuers.keyblock(*at) else { continue };
+            match key.and_then(|key| keyblock.find(|found| found.fingerprint == key)) {
+                Some(key) => keyblock.report(session, key),
+                None => keyblock.report_notes(session),
+            }
+            let keygrips = settings.with_keygrip.then(|| keygrips(raw));
+            let keygrips = keygrips.as_deref();
+            let entry = Entry { session, manner, raw, keyblock: &keyblock, keygrips };
+            match lines {
+                Lines::Keys => entry.write(&mut out, None)?,
+                Lines::Signatures => entry.write(&mut out, Some(&issuers))?,
+            }
+            if out.len() > 1 << 16 {
+                print(&out);
+                out.clear();
+            }
+        }
+        print(&out);
+        if session.log.has_errors() { Err(Exit(2)) } else { Ok(()) }
+    }
+}
+
+/// A certificate of a listing.
+struct Entry<'a> {
+    session: &'a Session,
+    manner: &'a Manner,
+    raw: &'a [u8],
+    keyblock: &'a Keyblock,
+    keygrips: Option<&'a [Option<Keygrip>]>,
+}
+
+impl Entry<'_> {
+    /// Writes its lines, with those of its signatures if their makers can be asked for.
+    fn write(&self, out: &mut Vec<u8>, signed: Option<&Issuers<'_>>) -> Result<(), Exit> {
+        let Self { session, manner, keyblock, keygrips, .. } = self;
+        let primary = keyblock.primary();
+        let believed = manner.trust.find(&session.log, primary.fingerprint)?;
+        let packets = arranged(self.raw, &keyblock.summary);
+        let user_ids = packets
+            .iter()
+            .filter(|packet| matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE));
+        let letters: Vec<u8> = user_ids.map(|id| believed.of(id.body).letter()).collect();
+        let options = Colons {
+            ownertrust: Some(believed.ownertrust()),
+            keygrips: *keygrips,
+            trust: Some((believed.best().letter(), &letters)),
+            tofu: None,
+            gnupg: Gnupg::V2_2,
+        };
+        let summary = &keyblock.summary;
+        match signed {
+            None => write_cert(out, summary, &options, session.now),
+            Some(issuers) => {
+                let signatures = packets.iter().filter(|packet| packet.tag == Tag::SIGNATURE);
+                let ids = signatures.filter_map(|packet| Signature::parse(packet.body)?.issuer);
+                let names: HashMap<KeyId, Rc<Vec<u8>>> =
+                    ids.filter_map(|id| Some((id, issuers.name(id)?))).collect();
+                let signer = |id| names.get(&id).map(|name| &name[..]);
+                let packets = packets.iter().copied();
+                write_packets_with_signatures(out, packets, summary, &options, session.now, signer);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The keygrips of a certificate, in the order of the keyring.
+fn keygrips(raw: &[u8]) -> Vec<Option<Keygrip>> {
+    let keys = packets(raw).map_while(Result::ok);
+    let keys = keys.filter(|packet| matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY));
+    keys.filter_map(|packet| Key::parse(packet).ok()).map(|key| key.keygrip()).collect()
+}
+
+/// The certificates of the keyrings, and which has a key.
+struct Issuers<'a> {
+    session: &'a Session,
+    all: &'a [Vec<u8>],
+    /// Places by key ID, made when a name is first asked for.
+    places: RefCell<Option<HashMap<KeyId, usize>>>,
+    names: RefCell<HashMap<usize, Rc<Vec<u8>>>>,
+}
+
+impl<'a> Issuers<'a> {
+    fn new(session: &'a Session, all: &'a [Vec<u8>]) -> Self {
+        let (places, names) = (RefCell::default(), RefCell::default());
+        Self { session, all, places, names }
+    }
+
+    /// The certificate at a place.
+    fn keyblock(&self, at: usize) -> Option<Keyblock> {
+        let revoker = |by: Fingerprint| {
+            let raw = &self.all[self.place(by.key_id())?];
+            let cert = Cert::parse(raw).ok()?;
+            Some(cert.fingerprint() == by)
+                .filter(|is_meant| *is_meant)
+                .and_then(|_| Some(talaria_cert::first_packet(raw)?.body.to_vec()))
+        };
+        Keyblock::read(self.session, self.all.get(at)?, revoker)
+    }
+
+    /// The user ID that stands for the certificate with a key.
+    fn name(&self, id: KeyId) -> Option<Rc<Vec<u8>>> {
+        let at = self.place(id)?;
+        if let Some(known) = self.names.borrow().get(&at) {
+            return Some(Rc::clone(known));
+        }
+        let keyblock = self.keyblock(at);
+        let primary = keyblock.as_ref().and_then(Keyblock::primary_user_id);
+        let name = Rc::new(primary.map_or(NO_USER_ID.to_vec(), |id| id.text.clone()));
+        self.names.borrow_mut().insert(at, Rc::clone(&name));
+        Some(name)
+    }
+
+    fn place(&self, id: KeyId) -> Option<usize> {
+        let mut places = self.places.borrow_mut();
+        let places = places.get_or_insert_with(|| {
+            let mut places = HashMap::new();
+            for (at, raw) in self.all.iter().enumerate() {
+                for packet in packets(raw).map_while(Result::ok) {
+                    let is_key = matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY);
+                    if let Some(key) = is_key.then(|| Key::parse(packet).ok()).flatten() {
+                        places.entry(key.fingerprint().key_id()).or_insert(at);
+                    }
+                }
+            }
+            places
+        });
+        places.get(&id).copied()
+    }
+}
+
+/// Writes a part of the listing. Nobody may want to read all of it.
+fn print(out: &[u8]) {
+    let _ = std::io::stdout().write_all(out);
+}

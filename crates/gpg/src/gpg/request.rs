@@ -1,0 +1,398 @@
+//! What a command line and the configuration ask for, or why it is not done here.
+//!
+//! Nothing is written, and no input is read, before that is known.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::algorithm;
+use crate::code::Code;
+use crate::gpg::check;
+use crate::gpg::config::{self, Choice};
+use crate::gpg::handover::Reason;
+use crate::gpg::manner::Shown;
+use crate::gpg::table::{Meaning, OPTIONS};
+use crate::gpg::web::{Model, Web};
+use crate::keyid::KeyidFormat;
+use crate::options::{Given, Parser, Usage};
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Task {
+    /// Verify signatures.
+    Verify,
+    /// Write the content of a signed message once it is verified.
+    Decrypt,
+    /// Do what the file needs.
+    Default,
+    ListKeys,
+    ListSecretKeys,
+    ListSigs,
+    CheckSigs,
+    Export,
+    ListConfig,
+    Help,
+    Version,
+    Warranty,
+    Dump,
+    Table,
+}
+
+/// The options.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of gpg")]
+pub(crate) struct Settings {
+    pub(crate) home: PathBuf,
+    pub(crate) verbose: u8,
+    pub(crate) quiet: bool,
+    pub(crate) batch: bool,
+    pub(crate) yes: bool,
+    pub(crate) armor: bool,
+    pub(crate) colons: bool,
+    pub(crate) with_fingerprint: bool,
+    /// How often fingerprints were asked for.
+    pub(crate) fingerprints: u8,
+    pub(crate) with_keygrip: bool,
+    pub(crate) specials: bool,
+    pub(crate) ignores_time_conflict: bool,
+    pub(crate) exits_on_write_error: bool,
+    pub(crate) has_progress: bool,
+    pub(crate) warns_of_permissions: bool,
+    pub(crate) has_groups: bool,
+    pub(crate) default_keyring: bool,
+    pub(crate) keyrings: Vec<OsString>,
+    pub(crate) output: Option<OsString>,
+    pub(crate) status: Option<i32>,
+    pub(crate) logger: Option<i32>,
+    /// The digests that the user rejects, by number.
+    pub(crate) weak: Vec<u8>,
+    pub(crate) keyid_format: KeyidFormat,
+    pub(crate) shown: Shown,
+    pub(crate) web: Web,
+    /// An option that has an effect on more than verifying.
+    unless_verifying: Option<Reason>,
+    /// An option that has an effect on listings.
+    unless_listing: Option<Reason>,
+    /// The options of exports that are not implemented.
+    unless_exporting: Option<Reason>,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) task: Task,
+    pub(crate) settings: Settings,
+    /// The words behind the options.
+    pub(crate) words: Vec<OsString>,
+    /// The options ended with `--`.
+    pub(crate) has_stopped: bool,
+}
+
+impl Request {
+    /// Reads the words after the name of the program, and the configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason`] if this is not done here.
+    pub(crate) fn read(arguments: &[OsString]) -> Result<Self, Reason> {
+        let mut parser = Parser::new(OPTIONS, arguments.to_vec());
+        let (mut all, mut wrong) = (Vec::new(), None);
+        while let Some(next) = parser.next() {
+            match next {
+                Ok(given) => all.push(given),
+                Err(Usage(why)) => {
+                    wrong = Some(Reason::Usage(why));
+                    break;
+                }
+            }
+        }
+        let has_stopped = parser.has_stopped();
+        let mut settings = Settings::new(home(&all));
+        let words = parser.into_rest();
+        let request = |task, settings| Self { task, settings, words, has_stopped };
+        // gpg writes these before it reads any configuration.
+        if let Some(task) = all.iter().find_map(|given| early(given.meaning)) {
+            return Ok(request(task, settings));
+        }
+        settings.warns_of_permissions =
+            !all.iter().any(|given| given.meaning == Meaning::NoPermissionWarning);
+        let mut commands = Commands::default();
+        for line in config::lines(&settings.home, &choice(&all))? {
+            let at = |reason| match reason {
+                Reason::Undone(what) => Reason::Line(line.place.clone(), what),
+                reason => reason,
+            };
+            if early(line.given.meaning).or(version(line.given.meaning)).is_some() {
+                return Err(at(Reason::Undone(line.given.long.to_owned())));
+            }
+            commands.add(&line.given).map_err(at)?;
+            settings.set(&line.given).map_err(at)?;
+        }
+        for given in &all {
+            if let Some(task) = version(given.meaning) {
+                return Ok(request(task, settings));
+            }
+            commands.add(given)?;
+            settings.set(given)?;
+        }
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        settings.check()?;
+        let task = commands.task(&settings)?;
+        Ok(request(task, settings))
+    }
+}
+
+/// The tasks that come before everything else.
+fn early(meaning: Meaning) -> Option<Task> {
+    match meaning {
+        Meaning::Help => Some(Task::Help),
+        Meaning::Warranty => Some(Task::Warranty),
+        Meaning::Dump => Some(Task::Dump),
+        Meaning::Table => Some(Task::Table),
+        _ => None,
+    }
+}
+
+fn version(meaning: Meaning) -> Option<Task> {
+    (meaning == Meaning::Version).then_some(Task::Version)
+}
+
+/// The home directory.
+fn home(all: &[Given<Meaning>]) -> PathBuf {
+    let given = all.iter().rev().find(|given| given.meaning == Meaning::Homedir);
+    let from_environment = || std::env::var_os("GNUPGHOME").filter(|home| !home.is_empty());
+    let named = given.map(|given| given.text.clone()).or_else(from_environment);
+    let usual = || Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(".gnupg");
+    let home = named.map_or_else(usual, |name| crate::keyring::expanded(Path::new(&name)));
+    // Joining the parts again drops slashes at the end.
+    std::env::current_dir().unwrap_or_default().join(home).components().collect()
+}
+
+/// The configuration file that the command line asks for.
+fn choice(all: &[Given<Meaning>]) -> Choice {
+    if all.iter().any(|given| given.meaning == Meaning::NoOptions) {
+        return Choice::None;
+    }
+    let file = all.iter().find(|given| given.meaning == Meaning::OptionFile);
+    file.map_or(Choice::Home, |given| Choice::File(given.text.clone()))
+}
+
+/// The commands that were given.
+#[derive(Default)]
+struct Commands {
+    /// The first one.
+    first: Option<Given<Meaning>>,
+    /// Another one that goes together with it.
+    undone: Option<Reason>,
+    wants_fingerprints: bool,
+}
+
+impl Commands {
+    fn add(&mut self, given: &Given<Meaning>) -> Result<(), Reason> {
+        match given.meaning {
+            Meaning::Fingerprint => self.wants_fingerprints = true,
+            Meaning::Verify
+            | Meaning::Decrypt
+            | Meaning::ListKeys
+            | Meaning::ListSecretKeys
+            | Meaning::ListSigs
+            | Meaning::CheckSigs
+            | Meaning::Export
+            | Meaning::ListConfig
+            | Meaning::Sealing
+            | Meaning::Command => {}
+            _ => return Ok(()),
+        }
+        if given.meaning == Meaning::Fingerprint {
+            return Ok(());
+        }
+        if matches!(given.meaning, Meaning::Sealing | Meaning::Command) {
+            self.undone.get_or_insert(Reason::Undone(format!("--{}", given.long)));
+        }
+        let first = self.first.get_or_insert_with(|| given.clone());
+        let go_together = first.short == given.short
+            || (first.meaning, given.meaning) == (Meaning::Sealing, Meaning::Sealing);
+        if go_together { Ok(()) } else { Err(Reason::Wrong("conflicting commands".to_owned())) }
+    }
+
+    /// The task, if all options that have an effect on it are obeyed.
+    fn task(self, settings: &Settings) -> Result<Task, Reason> {
+        if let Some(reason) = self.undone {
+            return Err(reason);
+        }
+        let task = match self.first.map(|given| given.meaning) {
+            Some(Meaning::Verify) => Task::Verify,
+            Some(Meaning::Decrypt) => Task::Decrypt,
+            Some(Meaning::ListKeys) => Task::ListKeys,
+            Some(Meaning::ListSecretKeys) => Task::ListSecretKeys,
+            Some(Meaning::ListSigs) => Task::ListSigs,
+            Some(Meaning::CheckSigs) => Task::CheckSigs,
+            Some(Meaning::Export) => Task::Export,
+            Some(Meaning::ListConfig) => Task::ListConfig,
+            _ if self.wants_fingerprints => Task::ListKeys,
+            _ => Task::Default,
+        };
+        let reason = match task {
+            Task::Verify | Task::Decrypt | Task::Default => None,
+            Task::ListConfig if settings.has_groups => Some(Reason::Undone("--group".to_owned())),
+            Task::ListConfig => None,
+            Task::Export => settings.unless_verifying.clone().or(settings.unless_exporting.clone()),
+            _ => settings.unless_verifying.clone().or(settings.unless_listing.clone()),
+        };
+        reason.map_or(Ok(task), Err)
+    }
+}
+
+impl Settings {
+    fn new(home: PathBuf) -> Self {
+        Self {
+            home,
+            verbose: 0,
+            quiet: false,
+            batch: false,
+            yes: false,
+            armor: false,
+            colons: false,
+            with_fingerprint: false,
+            fingerprints: 0,
+            with_keygrip: false,
+            specials: false,
+            ignores_time_conflict: false,
+            exits_on_write_error: false,
+            has_progress: false,
+            warns_of_permissions: true,
+            has_groups: false,
+            default_keyring: true,
+            keyrings: Vec::new(),
+            output: None,
+            status: None,
+            logger: None,
+            weak: Vec::new(),
+            keyid_format: KeyidFormat::None,
+            shown: Shown::default(),
+            web: Web { model: Model::Auto, completes: 1, marginals: 3, depth: 5, checks: true },
+            unless_verifying: None,
+            unless_listing: None,
+            unless_exporting: None,
+        }
+    }
+
+    /// Obeys an option.
+    fn set(&mut self, given: &Given<Meaning>) -> Result<(), Reason> {
+        let Given { meaning, long, text, number, .. } = given;
+        let undone = || {
+            let name = if long.is_empty() { "an option" } else { long };
+            if text.is_empty() {
+                Reason::Undone(format!("--{name}"))
+            } else {
+                Reason::Undone(format!("--{name} {}", text.to_string_lossy()))
+            }
+        };
+        let yes_or_undone = |is_known| if is_known { Ok(()) } else { Err(undone()) };
+        match meaning {
+            Meaning::Verbose => self.verbose = self.verbose.saturating_add(1),
+            Meaning::NoVerbose => self.verbose = 0,
+            Meaning::Quiet => self.quiet = true,
+            Meaning::StatusFd => self.status = Some(*number).filter(|&number| number != -1),
+            Meaning::LoggerFd => self.logger = Some(*number),
+            Meaning::CommandFd => open_descriptor("command", *number)?,
+            Meaning::AlwaysTrust => self.web.model = Model::Always,
+            Meaning::TrustModel => {
+                self.web.model = match text.to_string_lossy().to_ascii_lowercase().as_str() {
+                    "auto" => Model::Auto,
+                    "pgp" => Model::Pgp,
+                    "classic" => Model::Classic,
+                    "always" => Model::Always,
+                    _ => return Err(undone()),
+                };
+            }
+            Meaning::Completes => self.web.completes = *number,
+            Meaning::Marginals => self.web.marginals = *number,
+            Meaning::Depth => self.web.depth = *number,
+            Meaning::AutoCheck => self.web.checks = true,
+            Meaning::NoAutoCheck => self.web.checks = false,
+            Meaning::ExitOnWriteError => self.exits_on_write_error = true,
+            Meaning::Progress => self.has_progress = true,
+            Meaning::Armor => self.armor = true,
+            Meaning::Output => self.output = Some(text.clone()),
+            Meaning::WithColons => self.colons = true,
+            Meaning::WithFingerprint => {
+                self.with_fingerprint = true;
+                self.fingerprints = self.fingerprints.saturating_add(1);
+            }
+            Meaning::Fingerprint => self.fingerprints = self.fingerprints.saturating_add(1),
+            Meaning::WithKeygrip => self.with_keygrip = true,
+            Meaning::KeyidFormat => {
+                self.keyid_format =
+                    KeyidFormat::named(&text.to_string_lossy()).ok_or_else(undone)?;
+            }
+            Meaning::NoDefaultKeyring => self.default_keyring = false,
+            Meaning::Keyring => self.keyrings.push(text.clone()),
+            Meaning::Specials => self.specials = true,
+            Meaning::IgnoreTimeConflict => self.ignores_time_conflict = true,
+            Meaning::WeakDigest => {
+                let number = algorithm::digest_number(&text.to_string_lossy());
+                self.weak.push(number.ok_or_else(undone)?);
+            }
+            Meaning::Batch => self.batch = true,
+            Meaning::NoBatch => self.batch = false,
+            Meaning::Yes => self.yes = true,
+            Meaning::VerifyOptions => {
+                let mut flags = config::flags(text).into_iter();
+                yes_or_undone(flags.all(|(flag, is_set)| self.shown.set(&flag, is_set)))?;
+            }
+            Meaning::ListOptions => {
+                let mut flags = config::flags(text).into_iter();
+                yes_or_undone(flags.all(|(flag, _)| check::is_list_option(&flag)))?;
+                self.unless_listing.get_or_insert(undone());
+            }
+            Meaning::ExportOptions => {
+                let mut flags = config::flags(text).into_iter();
+                yes_or_undone(flags.all(|(flag, _)| check::is_export_option(&flag)))?;
+                self.unless_exporting.get_or_insert(undone());
+            }
+            Meaning::Group => {
+                yes_or_undone(text.to_string_lossy().contains('='))?;
+                self.has_groups = true;
+            }
+            Meaning::Checked(kind) => {
+                yes_or_undone(check::is_known(*kind, &text.to_string_lossy()))?;
+            }
+            Meaning::IdleForVerify => drop(self.unless_verifying.get_or_insert(undone())),
+            Meaning::ListingOnly => drop(self.unless_listing.get_or_insert(undone())),
+            Meaning::Other | Meaning::Heading => return Err(undone()),
+            // Commands, what was read before, and what has no effect.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Refuses what gpg refuses once it has read all options.
+    fn check(&self) -> Result<(), Reason> {
+        for (name, number) in [("status", self.status), ("logger", self.logger)] {
+            number.map_or(Ok(()), |number| open_descriptor(name, number))?;
+        }
+        let Web { completes, marginals, depth, .. } = self.web;
+        let wrong = if completes < 1 {
+            "completes-needed must be greater than 0"
+        } else if marginals < 2 {
+            "marginals-needed must be greater than 1"
+        } else if !(1..=255).contains(&depth) {
+            "max-cert-depth must be in the range from 1 to 255"
+        } else {
+            return Ok(());
+        };
+        Err(Reason::Wrong(wrong.to_owned()))
+    }
+}
+
+/// Whether a descriptor is open.
+fn open_descriptor(name: &str, number: i32) -> Result<(), Reason> {
+    let opened = talaria_disk::duplicate(number).map(drop);
+    opened.map_err(|error| {
+        let why = Code::system(&error);
+        Reason::Wrong(format!("Fatal: {name}-fd is invalid: {}", why.text()))
+    })
+}

@@ -1,0 +1,108 @@
+//! `--verify`.
+
+use std::ffi::OsString;
+use std::rc::Rc;
+
+use crate::code::Exit;
+use crate::gpg::plain::Plain;
+use crate::gpg::start::Started;
+use crate::input;
+use crate::keyring::Keyrings;
+use crate::output::Output;
+use crate::process::Processor;
+use crate::session::Session;
+
+/// GnuPG's number of an error without a number of its own.
+const GENERAL: u32 = 2 << 24 | 1;
+
+/// Verifies the signatures in the first file, over the others or over its own content.
+///
+/// # Errors
+///
+/// [`Exit`] with 1 after a bad signature, and 2 after anything else that is not a good one. 0 means
+/// as in gpgv that all signatures that were checked are good, by keys of the keyrings. Whether
+/// these belong to whom they name, only the status lines say.
+pub(crate) fn verify(started: &Started, words: &[OsString]) -> Result<(), Exit> {
+    let session = &started.session;
+    started.begin();
+    alone();
+    let mut processor = processor(started, words);
+    let result =
+        input::verify(&mut processor).inspect_err(|_| fail(session, "gpg-exit", GENERAL))?;
+    if let Err(code) = result {
+        session.log.error(format!("verify signatures failed: {}", code.text()));
+        fail(session, "verify", code.whole_number());
+    }
+    finish(processor)
+}
+
+/// Writes the content of a message that is only signed, if its signatures are good.
+///
+/// # Errors
+///
+/// As [`verify`].
+pub(crate) fn write(started: &Started, plain: Plain, words: &[OsString]) -> Result<(), Exit> {
+    let session = &started.session;
+    started.begin();
+    alone();
+    if plain == Plain::Default && !session.quiet {
+        session.log.info("WARNING: no command supplied.  Trying to guess what you mean ...");
+    }
+    let mut processor = processor(started, words);
+    let (result, _) =
+        input::process(&mut processor).inspect_err(|_| fail(session, "gpg-exit", GENERAL))?;
+    if let Err(code) = result {
+        let (what, place) = match plain {
+            Plain::Decrypt => ("decrypt_message", "decrypt"),
+            Plain::Default => ("processing message", "-"),
+        };
+        fail(session, place, code.whole_number());
+        session.log.error(format!("{what} failed: {}", code.text()));
+    }
+    finish(processor)
+}
+
+/// Keeps the verifier of certificates from starting a thread for each core: there is one
+/// certificate.
+pub(crate) fn alone() {
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
+    let _ = alone.build_global();
+}
+
+/// A processor for the first of these files, with the others as its data.
+fn processor<'a>(started: &'a Started, words: &'a [OsString]) -> Processor<'a> {
+    let Started { session, settings, own, .. } = started;
+    let keyrings = Keyrings::of_home(session, own.as_deref(), &settings.keyrings, &settings.home);
+    let (name, data) = match words.split_first() {
+        Some((name, data)) => (Some(name.as_os_str()), data),
+        None => (None, &[][..]),
+    };
+    Processor {
+        session,
+        keyrings,
+        data,
+        name,
+        output: Output::new(session),
+        has_failed_to_uncompress: false,
+        compressed_bytes: Rc::default(),
+    }
+}
+
+/// Writes the content if all is well, and gives the exit status.
+fn finish(processor: Processor<'_>) -> Result<(), Exit> {
+    let session = processor.session;
+    if !session.log.has_errors() && !session.has_bad() {
+        processor.output.release(session);
+    }
+    if session.log.has_errors() {
+        Err(Exit(2))
+    } else if session.has_bad() {
+        Err(Exit(1))
+    } else {
+        Ok(())
+    }
+}
+
+fn fail(session: &Session, place: &str, number: u32) {
+    session.status.failure(place, number);
+}

@@ -1,0 +1,152 @@
+//! Listings of `talaria-gpg` for programs beside those of gpg.
+
+use crate::common::Desk;
+
+/// Compares the listings of some keys.
+#[track_caller]
+fn compare(desk: &Desk, options: &str, names: &[&str]) {
+    for command in
+        ["--list-keys", "-k --with-keygrip", "--fingerprint --fingerprint", "--list-sigs"]
+    {
+        // Status lines about each signature are not written here.
+        let status = if command == "--list-sigs" { "" } else { "--status-fd 3" };
+        let line = format!("{status} --with-colons {options} {command}");
+        let words: Vec<&str> = line.split_whitespace().chain(names.iter().copied()).collect();
+        desk.same_gpg_with(&words, b"");
+    }
+}
+
+#[test]
+fn keys_are_listed_as_gpg_lists_them() {
+    let Some(desk) = Desk::with_alice() else { return };
+    desk.make_key("Bob <bob@example.org>", "rsa2048");
+    desk.gpg(&["--quick-add-uid", "bob", "Robert: <robert@example.org>"]);
+    desk.gpg(&["--quick-add-key", &desk.fingerprint("bob"), "cv25519", "encr", "2y"]);
+    desk.gpg(&["--quick-add-key", &desk.fingerprint("bob"), "ed25519", "sign", "1y"]);
+    desk.gpg(&["-u", "alice", "--yes", "--quick-lsign-key", &desk.fingerprint("bob")]);
+    desk.gpg(&["--quick-set-primary-uid", "bob", "Robert: <robert@example.org>"]);
+    desk.gpg(&["--quick-add-uid", "alice", "Old <old@example.org>"]);
+    desk.gpg(&["--quick-revoke-uid", "alice", "Old <old@example.org>"]);
+    let fingerprint = desk.fingerprint("bob");
+    for names in [
+        &[][..],
+        &["bob"],
+        &["BOB@EXAMPLE"],
+        &["*robert"],
+        &["<bob@example.org>"],
+        &["<BOB@example.org>"],
+        &["<bob@example>"],
+        &["=Bob <bob@example.org>"],
+        &["=bob <bob@example.org>"],
+        &["bob", "alice"],
+        &["alice", "nobody"],
+        &["nobody"],
+        &[&fingerprint],
+        &[&fingerprint[24..]],
+        &[&fingerprint[32..]],
+    ] {
+        compare(&desk, "", names);
+    }
+    for options in [
+        "--fixed-list-mode --batch --no-tty",
+        "--with-fingerprint --with-fingerprint",
+        "-q --no-auto-check-trustdb",
+        "--no-default-keyring --keyring ./keys.gpg",
+        "--keyring ./keys.gpg",
+    ] {
+        compare(&desk, options, &[]);
+    }
+}
+
+#[test]
+fn revoked_expired_and_disabled_keys_are_listed_as_such() {
+    let Some(desk) = Desk::with_alice() else { return };
+    let then = ["--faked-system-time", "20200101T000000!"];
+    let line = ["--quick-gen-key", "Short <short@example.org>", "ed25519", "sign,cert", "1y"];
+    desk.gpg(&[&then[..], &line].concat());
+    desk.make_key("Gone <gone@example.org>", "ed25519");
+    desk.make_key("Off <off@example.org>", "ed25519");
+    let path = format!("home/openpgp-revocs.d/{}.rev", desk.fingerprint("gone"));
+    let text = String::from_utf8(desk.get(&path)).unwrap().replace("\n:---", "\n---");
+    desk.gpg_with(&["--import"], text.as_bytes());
+    let edit = ["--no-batch", "--command-fd", "0", "--edit-key", "off"];
+    desk.gpg_with(&edit, b"disable\nsave\n");
+    let trust = format!("{}:4:\n", desk.fingerprint("off"));
+    desk.gpg_with(&["--import-ownertrust"], trust.as_bytes());
+    compare(&desk, "", &[]);
+    compare(&desk, "", &["short"]);
+    compare(&desk, "", &["off"]);
+}
+
+/// Debian's keyrings have all that happens.
+#[test]
+fn keyrings_of_debian_are_listed_as_by_gpg() {
+    let Some(desk) = Desk::new() else { return };
+    let rings = ["debian-archive-keyring.gpg", "debian-role-keys.gpg", "debian-maintainers.gpg"];
+    for ring in rings {
+        let path = format!("/usr/share/keyrings/{ring}");
+        if !std::path::Path::new(&path).exists() {
+            continue;
+        }
+        for command in ["--list-keys", "--list-sigs"] {
+            let line = format!("--with-colons --no-default-keyring --keyring {path} {command}");
+            desk.same_gpg_with(&line.split(' ').collect::<Vec<_>>(), b"");
+        }
+    }
+}
+
+#[test]
+fn keys_are_exported_as_gpg_exports_them() {
+    let Some(desk) = Desk::with_alice() else { return };
+    desk.make_key("Bob <bob@example.org>", "rsa2048");
+    desk.gpg(&["--quick-add-key", &desk.fingerprint("bob"), "cv25519", "encr", "2y"]);
+    desk.gpg(&["-u", "alice", "--yes", "--quick-lsign-key", &desk.fingerprint("bob")]);
+    desk.gpg(&["-u", "bob", "--yes", "--quick-sign-key", &desk.fingerprint("alice")]);
+    for line in [
+        "--export",
+        "--armor --export",
+        "--export bob",
+        "-a --export alice bob",
+        "-o output --export",
+        "-o output --yes --armor --export bob",
+        "--batch --export nobody",
+        "--export nobody bob",
+        "--no-default-keyring --keyring ./keys.gpg --export",
+        "--no-default-keyring --keyring /usr/share/keyrings/debian-archive-keyring.gpg --export",
+    ] {
+        desk.same_gpg(0, line);
+    }
+    desk.gpg(&["-u", "alice", "-b", "--yes", "-o", "output", "data"]);
+    for line in ["--export-options export-minimal --export", "-o output --export", "-v --export"] {
+        desk.put("output", "there");
+        let words: Vec<&str> = line.split(' ').collect();
+        let program = std::path::Path::new(crate::common::OUR_GPG);
+        let variables = [("TALARIA_GPG_TRIED", &*desk.alone())];
+        assert_eq!(desk.run_with(&variables, program, &words, b"").0, 2, "{line}");
+        assert_eq!(desk.get("output"), b"there");
+    }
+}
+
+#[test]
+fn other_listings_are_handed_over() {
+    let Some(desk) = Desk::with_alice() else { return };
+    desk.same_gpg(0, "--verify data.sig data");
+    for line in [
+        "--list-keys",
+        "-K",
+        "-K --with-colons",
+        "--with-colons --check-sigs",
+        "--with-colons -k @example",
+        "--with-colons --with-secret -k",
+        "--with-colons -v -k",
+        "--with-colons --trust-model always -k",
+        "--fingerprint alice",
+        "--export-secret-keys",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = desk.our_gpg(&words, b"");
+        assert_eq!(ran.code, 2, "{line}");
+        assert!(ran.err.contains("no GnuPG to hand it over to"), "{line}: {}", ran.err);
+        assert_eq!(desk.our_gpg_or_theirs(&words, b""), desk.their_gpg(&words, b""), "{line}");
+    }
+}
