@@ -121,7 +121,8 @@ impl Trust {
             return Ok(this);
         }
         let needs = |what: &str| Reason::Needed(format!("{what} of {}", path.display()));
-        let records = TrustRecords::new(bytes).map_err(|_| needs("a repair"))?;
+        let records = TrustRecords::new(bytes).ok().filter(TrustRecords::is_sound);
+        let records = records.ok_or_else(|| needs("a repair"))?;
         if rustix::fs::access(&path, Access::WRITE_OK).is_err() && !told.quiet {
             this.texts.push("Note: trustdb not writable".to_owned());
         }
