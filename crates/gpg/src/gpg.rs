@@ -6,7 +6,7 @@
 //! directory is never changed.
 
 mod about;
-mod check;
+mod arguments;
 mod config;
 mod export;
 mod handover;

@@ -100,6 +100,72 @@ fn keyrings_of_debian_are_listed_as_by_gpg() {
 }
 
 #[test]
+fn secret_keys_are_listed_as_gpg_lists_them() {
+    let Some(desk) = Desk::with_alice() else { return };
+    desk.make_key("Bob <bob@example.org>", "rsa1024");
+    desk.gpg(&["--quick-add-key", &desk.fingerprint("bob"), "rsa1024", "encr", "2y"]);
+    desk.gpg(&["--quick-add-key", &desk.fingerprint("alice"), "cv25519", "encr", "never"]);
+    desk.make_key("Carol <carol@example.org>", "ed25519");
+    let grip = |name: &str, at: usize| {
+        let listed = desk.gpg(&["--with-colons", "--with-keygrip", "-k", name]);
+        let listed = String::from_utf8(listed).unwrap();
+        let line = listed.lines().filter(|line| line.starts_with("grp:")).nth(at).unwrap();
+        line.split(':').nth(9).unwrap().to_owned()
+    };
+    let compare = || {
+        for names in [&[][..], &["alice"], &["bob", "carol"], &["carol"], &["nobody"]] {
+            for command in ["-K", "--list-secret-keys --with-fingerprint --with-keygrip"] {
+                let line = format!("--status-fd 3 --with-colons {command}");
+                let words: Vec<&str> = line.split(' ').chain(names.iter().copied()).collect();
+                desk.same_gpg_with(&words, b"");
+            }
+        }
+    };
+    compare();
+    // A primary key that is kept elsewhere, and a certificate without any secret key.
+    for grip in [grip("bob", 0), grip("carol", 0)] {
+        std::fs::remove_file(desk.path(&format!("home/private-keys-v1.d/{grip}.key"))).unwrap();
+    }
+    compare();
+    let other = desk.path(&format!("home/private-keys-v1.d/{}.key", grip("alice", 0)));
+    std::fs::write(other, "(20:shadowed-private-key").unwrap();
+    let ran = desk.our_gpg(&["-K", "--with-colons"], b"");
+    assert!(ran.code == 2 && ran.err.contains("of keys on cards"), "{}", ran.err);
+}
+
+#[test]
+fn keys_are_exported_as_gpg_exports_them() {
+    let Some(desk) = Desk::with_alice() else { return };
+    desk.make_key("Bob <bob@example.org>", "rsa2048");
+    desk.gpg(&["--quick-add-key", &desk.fingerprint("bob"), "cv25519", "encr", "2y"]);
+    desk.gpg(&["-u", "alice", "--yes", "--quick-lsign-key", &desk.fingerprint("bob")]);
+    desk.gpg(&["-u", "bob", "--yes", "--quick-sign-key", &desk.fingerprint("alice")]);
+    for line in [
+        "--export",
+        "--armor --export",
+        "--export bob",
+        "-a --export alice bob",
+        "-o output --export",
+        "-o output --yes --armor --export bob",
+        "--batch --export nobody",
+        "--export nobody bob",
+        "--no-default-keyring --keyring ./keys.gpg --export",
+        "--no-default-keyring --keyring /usr/share/keyrings/debian-archive-keyring.gpg --export",
+    ] {
+        desk.same_gpg(0, line);
+    }
+    desk.gpg(&["-u", "alice", "-b", "--yes", "-o", "output", "data"]);
+    for line in ["--export-options export-minimal --export", "-o output --export", "-v --export"] {
+        desk.put("output", "there");
+        let words: Vec<&str> = line.split(' ').collect();
+        let program = std::path::Path::new(crate::common::OUR_GPG);
+        let variables = [("TALARIA_GPG_TRIED", &*desk.alone())];
+        assert_eq!(desk.run_with(&variables, program, &words, b"").0, 2, "{line}");
+        assert_eq!(desk.get("output"), b"there");
+    }
+}
+
+#[test]
 fn other_listings_are_handed_over() {
     let Some(desk) = Desk::with_alice() else { return };
     desk.same_gpg(0, "--verify data.sig data");
