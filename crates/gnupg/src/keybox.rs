@@ -91,16 +91,21 @@ impl<R: Read> Keybox<R> {
 
     /// The next certificate that GnuPG finds by its key: `is_meant` is true of one of the first 20
     /// bytes of the fingerprints in the table of the blob. The keyblock is raw, and may have other
-    /// keys if the table is damaged. `None` at the end, and if GnuPG would not read the blob that it
-    /// finds, or would not find its primary key.
+    /// keys if the table is damaged. `None` at the end and at damage between blobs, and if GnuPG
+    /// would not read the blob that it finds, or would not find its primary key.
     ///
     /// # Errors
     ///
-    /// Those of the input. Other damage is passed over.
+    /// Those of the input.
     pub fn find(&mut self, is_meant: impl Fn(&[u8; 20]) -> bool) -> io::Result<Option<Vec<u8>>> {
         while let Some((_, blob)) = self.next_blob()? {
-            let Blob::Keyblock(mut blob, at) = blob else { continue };
-            if !is_ephemeral(&blob) && names(&blob).any(&is_meant) {
+            let (mut blob, at) = match blob {
+                Blob::Keyblock(blob, at) => (blob, at),
+                Blob::Other(_) => continue,
+                Blob::Rejected(_) => return Ok(None),
+            };
+            let is_read = blob.len() <= GNUPG_BLOB_BYTES_MAX && !is_ephemeral(&blob);
+            if is_read && names(&blob).any(&is_meant) {
                 if !has_room(&blob) || !names_primary(&blob, &blob[at.clone()]) {
                     return Ok(None);
                 }
