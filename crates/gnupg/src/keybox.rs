@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 use std::io::{self, Read, Write};
 
 use sha1::{Digest as _, Sha1};
-use talaria_cert::{Cert, Fingerprint, Reason, Tag};
+use talaria_cert::{Cert, Fingerprint, Key, Reason, Tag, first_packet};
 
 use crate::error::{LeftOut, LeftOutReason};
 
@@ -87,6 +87,34 @@ impl<R: Read> Keybox<R> {
     /// A reader from the start of a keybox.
     pub fn new(input: R) -> Self {
         Self { input, buffer: Vec::new(), start: 0, offset: 0, begun: false, eof: false }
+    }
+
+    /// The next certificate that GnuPG finds by its key: `is_meant` is true of one of the first 20
+    /// bytes of the fingerprints in the table of the blob. The keyblock is raw, and may have other
+    /// keys if the table is damaged. `None` at the end and at damage between blobs, and if GnuPG
+    /// would not read the blob that it finds, or would not find its primary key.
+    ///
+    /// # Errors
+    ///
+    /// Those of the input.
+    pub fn find(&mut self, is_meant: impl Fn(&[u8; 20]) -> bool) -> io::Result<Option<Vec<u8>>> {
+        while let Some((_, blob)) = self.next_blob()? {
+            let (mut blob, at) = match blob {
+                Blob::Keyblock(blob, at) => (blob, at),
+                Blob::Other(_) => continue,
+                Blob::Rejected(_) => return Ok(None),
+            };
+            let is_read = blob.len() <= GNUPG_BLOB_BYTES_MAX && !is_ephemeral(&blob);
+            if is_read && names(&blob).any(&is_meant) {
+                if !has_room(&blob) || !names_primary(&blob, &blob[at.clone()]) {
+                    return Ok(None);
+                }
+                blob.truncate(at.end);
+                blob.drain(..at.start);
+                return Ok(Some(blob));
+            }
+        }
+        Ok(None)
     }
 
     /// The next blob with its offset; `None` at the end.
@@ -249,6 +277,56 @@ fn plausible(head: &[u8]) -> bool {
     at.checked_add(bytes).is_some_and(|end| end <= len)
         && matches!(key_bytes, 28 | 56)
         && (tables <= at || kind == kind::X509)
+}
+
+/// The first 20 bytes of the fingerprints in the table of a blob.
+fn names(blob: &[u8]) -> impl Iterator<Item = &[u8; 20]> {
+    const ENTRY_BYTES_MIN: usize = 28;
+    let number = |at: usize| {
+        blob.get(at..)
+            .and_then(<[u8]>::first_chunk)
+            .map_or(0, |n| usize::from(u16::from_be_bytes(*n)))
+    };
+    let (count, bytes) = (number(16), number(18));
+    let table = blob.get(FIXED_BYTES..).and_then(|rest| rest.get(..count * bytes));
+    let table = table.filter(|_| bytes >= ENTRY_BYTES_MIN).unwrap_or_default();
+    table.chunks_exact(bytes.max(1)).filter_map(<[u8]>::first_chunk)
+}
+
+/// Whether the table of a blob has the primary key of its keyblock.
+fn names_primary(blob: &[u8], keyblock: &[u8]) -> bool {
+    let primary = first_packet(keyblock).and_then(|packet| Key::parse(packet).ok());
+    primary.is_some_and(|primary| {
+        let primary = primary.fingerprint();
+        names(blob).any(|name| primary.as_bytes().starts_with(name))
+    })
+}
+
+/// Whether the tables of a blob have room in it, with entries that are long enough.
+fn has_room(blob: &[u8]) -> bool {
+    // The bytes from the owner trust to the reserved ones.
+    const FIELDS_BYTES: usize = 20;
+    let number = |at: usize| {
+        let bytes = blob.get(at..).and_then(<[u8]>::first_chunk);
+        bytes.map(|bytes| usize::from(u16::from_be_bytes(*bytes)))
+    };
+    // A table has a number of entries, their length, and then the entries.
+    let behind = |at: usize, entry_bytes_min: usize| {
+        let (count, bytes) = (number(at)?, number(at + 2)?);
+        (bytes >= entry_bytes_min).then_some(at + 4 + count * bytes)
+    };
+    let end = || {
+        let keys = behind(16, 28)?;
+        let user_ids = behind(keys + 2 + number(keys)?, 12)?;
+        behind(user_ids, 4)
+    };
+    end().is_some_and(|end| end + FIELDS_BYTES <= blob.len() && blob.len() >= 40)
+}
+
+/// Whether GnuPG passes a blob over: gpgsm has not decided to keep it.
+fn is_ephemeral(blob: &[u8]) -> bool {
+    const EPHEMERAL: u8 = 2;
+    blob.get(7).is_some_and(|flags| flags & EPHEMERAL != 0)
 }
 
 /// Where the keyblock lies in a blob.

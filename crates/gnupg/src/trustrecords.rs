@@ -84,6 +84,20 @@ impl TrustRecords {
         &self.head
     }
 
+    /// Whether all records are whole, of types that exist, and with values that exist. GnuPG looks
+    /// at all of them.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        const ULTIMATE: u8 = 6;
+        let is_known = |record: &[u8]| match record[0] {
+            record::TRUST | record::VALID => record[22] & 15 <= ULTIMATE,
+            record::HASH_TABLE | record::HASH_LIST | record::UNUSED | record::FREE => true,
+            _ => false,
+        };
+        let records = self.bytes.chunks_exact(RECORD_BYTES);
+        records.remainder().is_empty() && records.skip(1).all(is_known)
+    }
+
     /// The fingerprints of all keys whose owner is ultimately trusted, and whether an option of
     /// GnuPG (`--trusted-key`) made them so, in the order of the file. The hash is not looked at.
     pub fn ultimate(&self) -> impl Iterator<Item = (Fingerprint, bool)> {

@@ -6,7 +6,7 @@
 //! directory is never changed.
 
 mod about;
-mod check;
+mod arguments;
 mod config;
 mod export;
 mod handover;
@@ -15,6 +15,7 @@ pub(crate) mod manner;
 mod names;
 mod plain;
 mod request;
+mod secrets;
 mod start;
 mod table;
 mod trust;
@@ -74,12 +75,15 @@ fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
             let started = start::start(settings, &words, has_stopped, Some(plain))?;
             verify::write(&started, plain, &words)
         }
-        Task::ListKeys | Task::ListSigs => {
-            let lines = if task == Task::ListKeys { Lines::Keys } else { Lines::Signatures };
+        Task::ListKeys | Task::ListSigs | Task::ListSecretKeys => {
+            let lines = match task {
+                Task::ListSigs => Lines::Signatures,
+                Task::ListSecretKeys => Lines::SecretKeys,
+                _ => Lines::Keys,
+            };
             let started = start::start(settings, &words, has_stopped, None)?;
-            Listing::find(&started, lines, &words)?.write(&started, lines, &words)
+            Listing::find(&started, lines, &words)?.write(&started, &words)
         }
-        Task::ListSecretKeys => return Err(Reason::Undone("--list-secret-keys".to_owned())),
         Task::CheckSigs => return Err(Reason::Undone("--check-sigs".to_owned())),
         Task::Export => {
             let started = start::start(settings, &words, has_stopped, None)?;

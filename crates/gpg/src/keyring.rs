@@ -129,7 +129,7 @@ impl Keyrings {
         this
     }
 
-    /// All certificates in their order; `None` if there is damage.
+    /// All certificates in their order; `None` if there is damage between them.
     pub(crate) fn all(&self) -> Option<Vec<Vec<u8>>> {
         let mut all = Vec::new();
         for (path, kind) in &self.rings {
@@ -151,7 +151,7 @@ impl Keyrings {
                 }
             }
         }
-        all.iter().all(|raw| damage(raw).is_none()).then_some(all)
+        Some(all)
     }
 
     fn add(&mut self, session: &Session, url: &OsStr, home: &Path) {
@@ -427,9 +427,10 @@ impl<R: io::Read> io::Read for Counted<'_, R> {
 /// Searches a keybox.
 fn in_keybox(file: File, issuer: Issuer) -> io::Result<Found> {
     let mut best = None;
-    for item in Keybox::new(file) {
-        let (_, keyblock) = item?;
-        let Ok(raw) = keyblock else { continue };
+    let mut keybox = Keybox::new(file);
+    // A key counts if GnuPG's table leads to it.
+    let is_named = |name: &[u8; 20]| issuer.fits(&Fingerprint::V4(*name)).is_some();
+    while let Some(raw) = keybox.find(is_named)? {
         let fit = packets(&raw).map_while(Result::ok).find_map(|packet| {
             let is_key = matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY);
             let key = is_key.then(|| Key::parse(packet).ok()).flatten();

@@ -8,6 +8,10 @@
 //! // As `gpgv --keyring /nonexistent/keys.gpg /nonexistent/file.sig`.
 //! let arguments = ["--keyring", "/nonexistent/keys.gpg", "/nonexistent/file.sig"];
 //! assert_eq!(talaria_gpg::gpgv(arguments.map(Into::into).to_vec()), 2);
+//!
+//! // As `gpg --no-options --dump-options`.
+//! let arguments = ["--no-options", "--dump-options"];
+//! assert_eq!(talaria_gpg::gpg(&arguments.map(std::ffi::OsString::from)), 0);
 //! ```
 
 mod algorithm;

@@ -1,4 +1,4 @@
-//! `--list-keys` and `--list-sigs` for programs (`--with-colons`).
+//! `--list-keys`, `--list-sigs` and `--list-secret-keys` for programs (`--with-colons`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,9 +13,10 @@ use crate::code::Exit;
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Manner;
 use crate::gpg::names::Name;
+use crate::gpg::secrets::{self, Secrets, as_secret};
 use crate::gpg::start::Started;
 use crate::gpg::verify::alone;
-use crate::keyblock::{Keyblock, arranged};
+use crate::keyblock::{Keyblock, arranged, damage};
 use crate::keyring::Keyrings;
 use crate::log::Log;
 use crate::session::Session;
@@ -25,6 +26,7 @@ use crate::session::Session;
 pub(crate) enum Lines {
     Keys,
     Signatures,
+    SecretKeys,
 }
 
 /// The certificates of the keyrings, and those that names stand for.
@@ -52,8 +54,16 @@ impl Chosen {
         let places = all.iter().enumerate().filter_map(|(at, raw)| {
             if names.is_empty() { Some((at, None)) } else { Some((at, meant(raw)?)) }
         });
-        let places = places.collect();
+        let places: Vec<_> = places.collect();
+        if places.iter().any(|(at, _)| damage(&all[*at]).is_some()) {
+            return Err("of a damaged certificate");
+        }
         Ok(Self { all, places })
+    }
+
+    /// Keeps those that fit.
+    fn keep(&mut self, fits: impl Fn(&[u8]) -> bool) {
+        self.places.retain(|(at, _)| fits(&self.all[*at]));
     }
 
     /// The packets of the chosen certificates.
@@ -64,9 +74,12 @@ impl Chosen {
 
 /// A listing whose certificates were found.
 pub(crate) struct Listing {
+    lines: Lines,
     chosen: Chosen,
     /// The line about the trust database.
     head: String,
+    /// The secret keys, if these are listed.
+    secrets: Option<Secrets>,
 }
 
 impl Listing {
@@ -88,11 +101,16 @@ impl Listing {
         if settings.verbose > 0 || lines == Lines::Signatures && session.status.is_wanted() {
             return Err(needs("with all texts"));
         }
-        let chosen = Chosen::find(started, words).map_err(needs)?;
+        let mut chosen = Chosen::find(started, words).map_err(needs)?;
+        if lines == Lines::SecretKeys {
+            let secrets = Secrets::of_home(&settings.home).map_err(needs)?;
+            chosen.keep(|raw| secrets.has_any(raw));
+            return Ok(Self { lines, chosen, head: String::new(), secrets: Some(secrets) });
+        }
         let head =
             session.gpg.as_ref().and_then(|manner| manner.trust.line(&settings.web, session.now));
         let head = head.ok_or_else(|| needs("with this trust model"))?;
-        Ok(Self { chosen, head })
+        Ok(Self { lines, chosen, head, secrets: None })
     }
 
     /// Writes the listing.
@@ -100,13 +118,7 @@ impl Listing {
     /// # Errors
     ///
     /// [`Exit`] with 2 if no certificate was found by name, and if the trust database is damaged.
-    pub(crate) fn write(
-        &self,
-        started: &Started,
-        lines: Lines,
-        words: &[OsString],
-    ) -> Result<(), Exit> {
-        const NOT_FOUND: &str = "ERROR keylist.getkey 9";
+    pub(crate) fn write(&self, started: &Started, words: &[OsString]) -> Result<(), Exit> {
         let Started { session, settings, .. } = started;
         started.begin();
         alone();
@@ -116,11 +128,14 @@ impl Listing {
         let Chosen { all, places } = &self.chosen;
         if places.is_empty() && !words.is_empty() {
             print(&out);
-            session.log.error("error reading key: No public key");
-            session.status.line(NOT_FOUND);
+            let (kind, number) =
+                if self.secrets.is_some() { ("secret", 17) } else { ("public", 9) };
+            session.log.error(format!("error reading key: No {kind} key"));
+            session.status.line(&format!("ERROR keylist.getkey {number}"));
             return Err(Exit(2));
         }
         let issuers = Issuers::new(session, all);
+        let with_keygrip = settings.with_keygrip || self.secrets.is_some();
         for (at, key) in places {
             let raw = &all[*at];
             let Some(keyblock) = issuers.keyblock(*at) else { continue };
@@ -128,12 +143,18 @@ impl Listing {
                 Some(key) => keyblock.report(session, key),
                 None => keyblock.report_notes(session),
             }
-            let keygrips = settings.with_keygrip.then(|| keygrips(raw));
-            let keygrips = keygrips.as_deref();
+            let grips = keygrips(raw, &keyblock);
+            let keygrips = Some(&grips[..]).filter(|_| with_keygrip);
             let entry = Entry { session, manner, raw, keyblock: &keyblock, keygrips };
-            match lines {
-                Lines::Keys => entry.write(&mut out, None)?,
-                Lines::Signatures => entry.write(&mut out, Some(&issuers))?,
+            let signed = Some(&issuers).filter(|_| self.lines == Lines::Signatures);
+            match &self.secrets {
+                Some(secrets) => {
+                    let mut lines = Vec::new();
+                    entry.write(&mut lines, None)?;
+                    let has: Vec<bool> = grips.iter().map(|grip| secrets.has(*grip)).collect();
+                    out.extend(as_secret(&lines, &has));
+                }
+                None => entry.write(&mut out, signed)?,
             }
             if out.len() > 1 << 16 {
                 print(&out);
@@ -189,11 +210,13 @@ impl Entry<'_> {
     }
 }
 
-/// The keygrips of a certificate, in the order of the keyring.
-fn keygrips(raw: &[u8]) -> Vec<Option<Keygrip>> {
-    let keys = packets(raw).map_while(Result::ok);
-    let keys = keys.filter(|packet| matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY));
-    keys.filter_map(|packet| Key::parse(packet).ok()).map(|key| key.keygrip()).collect()
+/// The keygrips of a certificate, in the order of its keys in listings.
+fn keygrips(raw: &[u8], keyblock: &Keyblock) -> Vec<Option<Keygrip>> {
+    let grip = |fingerprint| {
+        let mut keys = secrets::keys(raw);
+        keys.find(|key| key.fingerprint() == fingerprint).and_then(|key| key.keygrip())
+    };
+    keyblock.summary.keys().map(|key| grip(key.fingerprint)).collect()
 }
 
 /// The certificates of the keyrings, and which has a key.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::algorithm;
 use crate::code::Code;
-use crate::gpg::check;
+use crate::gpg::arguments;
 use crate::gpg::config::{self, Choice};
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Shown;
@@ -345,12 +345,12 @@ impl Settings {
             }
             Meaning::ListOptions => {
                 let mut flags = config::flags(text).into_iter();
-                yes_or_undone(flags.all(|(flag, _)| check::is_list_option(&flag)))?;
+                yes_or_undone(flags.all(|(flag, _)| arguments::is_list_option(&flag)))?;
                 self.unless_listing.get_or_insert(undone());
             }
             Meaning::ExportOptions => {
                 let mut flags = config::flags(text).into_iter();
-                yes_or_undone(flags.all(|(flag, _)| check::is_export_option(&flag)))?;
+                yes_or_undone(flags.all(|(flag, _)| arguments::is_export_option(&flag)))?;
                 self.unless_exporting.get_or_insert(undone());
             }
             Meaning::Group => {
@@ -358,7 +358,7 @@ impl Settings {
                 self.has_groups = true;
             }
             Meaning::Checked(kind) => {
-                yes_or_undone(check::is_known(*kind, &text.to_string_lossy()))?;
+                yes_or_undone(arguments::is_known(*kind, &text.to_string_lossy()))?;
             }
             Meaning::IdleForVerify => drop(self.unless_verifying.get_or_insert(undone())),
             Meaning::ListingOnly => drop(self.unless_listing.get_or_insert(undone())),
@@ -393,6 +393,7 @@ fn open_descriptor(name: &str, number: i32) -> Result<(), Reason> {
     let opened = talaria_disk::duplicate(number).map(drop);
     opened.map_err(|error| {
         let why = Code::system(&error);
-        Reason::Wrong(format!("Fatal: {name}-fd is invalid: {}", why.text()))
+        let fatal = if name == "command" { "" } else { "Fatal: " };
+        Reason::Wrong(format!("{fatal}{name}-fd is invalid: {}", why.text()))
     })
 }

@@ -12,7 +12,7 @@ use crate::gpg::handover::Reason;
 use crate::gpg::manner::Manner;
 use crate::gpg::plain::{self, Plain};
 use crate::gpg::request::Settings;
-use crate::gpg::trust::{Told, Trust};
+use crate::gpg::trust::{Trust, Verbosity};
 use crate::log::Log;
 use crate::session::Session;
 use crate::time;
@@ -43,8 +43,8 @@ pub(crate) fn start(
     let home = &settings.home;
     let own = own_keyring(home)?;
     let now = time::now();
-    let told = Told { verbose: settings.verbose > 0, quiet: settings.quiet };
-    let trust = Trust::load(home, &settings.web, &told, now)?;
+    let verbosity = Verbosity { verbose: settings.verbose > 0, quiet: settings.quiet };
+    let trust = Trust::load(home, &settings.web, &verbosity, now)?;
     if let Some(output) = &settings.output {
         let is_pipe = crate::descriptor::is_pipe(output, settings.specials);
         if !is_pipe && output != "/dev/null" && !settings.yes && Path::new(output).exists() {

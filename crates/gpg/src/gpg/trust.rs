@@ -95,7 +95,12 @@ impl Trust {
     ///
     /// [`Reason`] if GnuPG would compute validity now, or has another trust model, or cannot read
     /// its database.
-    pub(crate) fn load(home: &Path, web: &Web, told: &Told, now: u32) -> Result<Self, Reason> {
+    pub(crate) fn load(
+        home: &Path,
+        web: &Web,
+        verbosity: &Verbosity,
+        now: u32,
+    ) -> Result<Self, Reason> {
         let none = |model, is_always| Self {
             model,
             is_always,
@@ -115,14 +120,15 @@ impl Trust {
         };
         let mut this = none(if web.model == Model::Classic { "classic" } else { "pgp" }, false);
         if bytes.is_empty() {
-            if told.verbose && web.model == Model::Auto {
+            if verbosity.verbose && web.model == Model::Auto {
                 this.texts.push("using pgp trust model".to_owned());
             }
             return Ok(this);
         }
         let needs = |what: &str| Reason::Needed(format!("{what} of {}", path.display()));
-        let records = TrustRecords::new(bytes).map_err(|_| needs("a repair"))?;
-        if rustix::fs::access(&path, Access::WRITE_OK).is_err() && !told.quiet {
+        let records = TrustRecords::new(bytes).ok().filter(TrustRecords::is_sound);
+        let records = records.ok_or_else(|| needs("a repair"))?;
+        if rustix::fs::access(&path, Access::WRITE_OK).is_err() && !verbosity.quiet {
             this.texts.push("Note: trustdb not writable".to_owned());
         }
         let head = *records.head();
@@ -133,7 +139,7 @@ impl Trust {
             _ => this.model,
         };
         this.model = model;
-        if told.verbose && web.model == Model::Auto {
+        if verbosity.verbose && web.model == Model::Auto {
             this.texts.push(format!("using {model} trust model"));
         }
         let matches = [head.marginals, head.completes, head.depth].map(i32::from)
@@ -145,16 +151,16 @@ impl Trust {
             return Err(needs("an update"));
         }
         if is_stale && !web.checks {
-            if !told.quiet {
+            if !verbosity.quiet {
                 this.texts.push("please do a --check-trustdb".to_owned());
             }
         } else if is_stale {
-            if told.verbose || records.ultimate().next().is_some() {
+            if verbosity.verbose || records.ultimate().next().is_some() {
                 return Err(needs("an update"));
             }
             // Without a key of one's own nothing is valid.
             this.is_reset = true;
-            if !told.quiet {
+            if !verbosity.quiet {
                 this.texts.push("checking the trustdb".to_owned());
                 this.texts.push("no ultimately trusted keys found".to_owned());
             }
@@ -221,7 +227,7 @@ impl Trust {
 }
 
 /// How much of the reading is told.
-pub(crate) struct Told {
+pub(crate) struct Verbosity {
     pub(crate) verbose: bool,
     pub(crate) quiet: bool,
 }

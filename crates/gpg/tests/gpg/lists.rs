@@ -82,17 +82,55 @@ fn revoked_expired_and_disabled_keys_are_listed_as_such() {
 #[test]
 fn keyrings_of_debian_are_listed_as_by_gpg() {
     let Some(desk) = Desk::new() else { return };
-    let rings = ["debian-archive-keyring.gpg", "debian-role-keys.gpg", "debian-maintainers.gpg"];
-    for ring in rings {
+    for (ring, commands) in [
+        ("debian-archive-keyring.gpg", &["--list-keys", "--list-sigs", "--export"][..]),
+        ("debian-role-keys.gpg", &["--list-keys", "--list-sigs", "--export"]),
+        ("debian-maintainers.gpg", &["--list-keys", "--list-sigs", "--export"]),
+        // gpg takes long for its signatures.
+        ("debian-keyring.gpg", &["--list-keys", "--export"]),
+    ] {
         let path = format!("/usr/share/keyrings/{ring}");
-        if !std::path::Path::new(&path).exists() {
-            continue;
-        }
-        for command in ["--list-keys", "--list-sigs"] {
+        let path = Some(path).filter(|path| std::path::Path::new(path).exists());
+        let Some(path) = talaria_needs::found(path, ring) else { continue };
+        for command in commands {
             let line = format!("--with-colons --no-default-keyring --keyring {path} {command}");
             desk.same_gpg_with(&line.split(' ').collect::<Vec<_>>(), b"");
         }
     }
+}
+
+#[test]
+fn secret_keys_are_listed_as_gpg_lists_them() {
+    let Some(desk) = Desk::with_alice() else { return };
+    desk.make_key("Bob <bob@example.org>", "rsa1024");
+    desk.gpg(&["--quick-add-key", &desk.fingerprint("bob"), "rsa1024", "encr", "2y"]);
+    desk.gpg(&["--quick-add-key", &desk.fingerprint("alice"), "cv25519", "encr", "never"]);
+    desk.make_key("Carol <carol@example.org>", "ed25519");
+    let grip = |name: &str, at: usize| {
+        let listed = desk.gpg(&["--with-colons", "--with-keygrip", "-k", name]);
+        let listed = String::from_utf8(listed).unwrap();
+        let line = listed.lines().filter(|line| line.starts_with("grp:")).nth(at).unwrap();
+        line.split(':').nth(9).unwrap().to_owned()
+    };
+    let compare = || {
+        for names in [&[][..], &["alice"], &["bob", "carol"], &["carol"], &["nobody"]] {
+            for command in ["-K", "--list-secret-keys --with-fingerprint --with-keygrip"] {
+                let line = format!("--status-fd 3 --with-colons {command}");
+                let words: Vec<&str> = line.split(' ').chain(names.iter().copied()).collect();
+                desk.same_gpg_with(&words, b"");
+            }
+        }
+    };
+    compare();
+    // A primary key that is kept elsewhere, and a certificate without any secret key.
+    for grip in [grip("bob", 0), grip("carol", 0)] {
+        std::fs::remove_file(desk.path(&format!("home/private-keys-v1.d/{grip}.key"))).unwrap();
+    }
+    compare();
+    let other = desk.path(&format!("home/private-keys-v1.d/{}.key", grip("alice", 0)));
+    std::fs::write(other, "(20:shadowed-private-key").unwrap();
+    let ran = desk.our_gpg(&["-K", "--with-colons"], b"");
+    assert!(ran.code == 2 && ran.err.contains("of keys on cards"), "{}", ran.err);
 }
 
 #[test]
@@ -134,7 +172,6 @@ fn other_listings_are_handed_over() {
     for line in [
         "--list-keys",
         "-K",
-        "-K --with-colons",
         "--with-colons --check-sigs",
         "--with-colons -k @example",
         "--with-colons --with-secret -k",

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
-use crate::common::{Desk, Ran};
+use crate::common::{Desk, OUR_GPG, Ran};
 
 /// The command lines that matter for a signature in `name`, with its data in `data`.
 #[track_caller]
@@ -208,4 +209,50 @@ fn a_home_with_keyboxd_is_handed_over() {
     let ran = desk.our_gpg(&["--verify", "data.sig", "data"], b"");
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("there is no GnuPG to hand it over to"), "{}", ran.err);
+}
+
+/// Nobody but root may look into the home directory of another user.
+#[test]
+fn a_home_that_may_not_be_read_is_handed_over() {
+    let Some(desk) = Desk::with_alice() else { return };
+    desk.same_gpg(0, "--verify data.sig data");
+    let setpriv = Path::new("/usr/bin/setpriv");
+    let setpriv = Some(setpriv).filter(|setpriv| setpriv.exists());
+    let Some(setpriv) = talaria_needs::found(setpriv, "setpriv") else { return };
+    let user = ["--reuid=65534", "--clear-groups", "--"];
+    // Without root, the directory is one's own.
+    let is_root = rustix::process::getuid().is_root();
+    fs::set_permissions(desk.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let mode = if is_root { 0o700 } else { 0 };
+    fs::set_permissions(desk.path("home"), fs::Permissions::from_mode(mode)).unwrap();
+    // The program may lie where that user may not go.
+    fs::copy(OUR_GPG, desk.path("ours")).unwrap();
+    let ours = desk.at("ours");
+    let run = |program: &str, alone: &str| {
+        let line = [program, "--verify", "data.sig", "data"];
+        let line = [&user[..], &line].concat();
+        let variables = [("TALARIA_GPG_TRIED", alone)];
+        if is_root {
+            desk.run_with(&variables, setpriv, &line, b"")
+        } else {
+            desk.run_with(&variables, program.as_ref(), &line[user.len() + 1..], b"")
+        }
+    };
+    let (code, out, err) = run(&ours, &desk.alone());
+    assert_eq!((code, out), (2, Vec::new()));
+    let err = String::from_utf8(err).unwrap();
+    assert!(err.contains("there is no GnuPG to hand it over to"), "{err}");
+    let (theirs, handed) = (run("/usr/bin/gpg", ""), run(&ours, ""));
+    // The names of lock files differ.
+    let text = |(code, out, err): (i32, Vec<u8>, Vec<u8>)| {
+        let err = String::from_utf8(err).unwrap();
+        let lines: Vec<String> = err
+            .lines()
+            .filter(|line| !line.contains("temporary file"))
+            .map(str::to_owned)
+            .collect();
+        (code, out, lines)
+    };
+    assert_eq!(text(handed), text(theirs));
+    fs::set_permissions(desk.path("home"), fs::Permissions::from_mode(0o700)).unwrap();
 }

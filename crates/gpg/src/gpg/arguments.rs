@@ -2,7 +2,7 @@
 //! wrong one is an error in gpg, so it may not be passed over.
 
 use crate::algorithm;
-use crate::gpg::table::Check;
+use crate::gpg::table::Argument;
 
 const CIPHERS: [&str; 12] = [
     "IDEA",
@@ -21,27 +21,27 @@ const CIPHERS: [&str; 12] = [
 const COMPRESSIONS: [&str; 5] = ["UNCOMPRESSED", "NONE", "ZIP", "ZLIB", "BZIP2"];
 
 /// Whether gpg accepts the argument. An uncertain one is not.
-pub(crate) fn is_known(check: Check, text: &str) -> bool {
+pub(crate) fn is_known(kind: Argument, text: &str) -> bool {
     let upper = text.to_ascii_uppercase();
     let lower = text.to_ascii_lowercase();
-    match check {
-        Check::Charset => matches!(lower.as_str(), "utf-8" | "utf8"),
-        Check::Cipher => is_cipher(&upper),
-        Check::Digest => algorithm::digest_number(&upper).is_some_and(|number| number != 1),
-        Check::Compression => {
+    match kind {
+        Argument::Charset => matches!(lower.as_str(), "utf-8" | "utf8"),
+        Argument::Cipher => is_cipher(&upper),
+        Argument::Digest => algorithm::digest_number(&upper).is_some_and(|number| number != 1),
+        Argument::Compression => {
             COMPRESSIONS.contains(&upper.as_str())
                 || matches!(upper.as_str(), "0" | "1" | "2" | "3")
         }
-        Check::Preferences => {
+        Argument::Preferences => {
             let mut words = upper.split([' ', ',']).filter(|word| !word.is_empty());
             words.all(is_preference)
         }
-        Check::Locate => lower.split([' ', ',']).all(|word| {
+        Argument::Locate => lower.split([' ', ',']).all(|word| {
             let known =
                 ["", "clear", "nodefault", "local", "ldap", "cert", "dane", "wkd", "keyserver"];
             known.contains(&word)
         }),
-        Check::Keyserver => {
+        Argument::Keyserver => {
             let schemes = ["hkp://", "hkps://", "ldap://", "ldaps://", "http://", "https://"];
             let rest = schemes.iter().find_map(|scheme| lower.strip_prefix(scheme));
             rest.is_some_and(|rest| {
@@ -49,13 +49,13 @@ pub(crate) fn is_known(check: Check, text: &str) -> bool {
                 !rest.is_empty() && rest.chars().all(is_plain)
             })
         }
-        Check::KeyserverOptions => lower.split([' ', ',']).all(is_keyserver_option),
-        Check::Pinentry => {
+        Argument::KeyserverOptions => lower.split([' ', ',']).all(is_keyserver_option),
+        Argument::Pinentry => {
             matches!(lower.as_str(), "default" | "ask" | "cancel" | "error" | "loopback")
         }
-        Check::Origin => matches!(text, "none" | "local" | "remote" | "browser"),
-        Check::S2kMode => matches!(text, "1" | "3"),
-        Check::Compliance => lower == "gnupg",
+        Argument::Origin => matches!(text, "none" | "local" | "remote" | "browser"),
+        Argument::S2kMode => matches!(text, "1" | "3"),
+        Argument::Compliance => lower == "gnupg",
     }
 }
 

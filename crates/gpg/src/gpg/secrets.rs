@@ -1,0 +1,118 @@
+//! Which secret keys gpg-agent has in the home directory. Only their names are used.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use talaria_cert::{Key, Keygrip, Tag, packets};
+
+/// The part of a key file that is looked at, in bytes. Cards are named in its first line.
+const HEAD_BYTES: u64 = 4096;
+
+/// The secret keys of a home directory.
+pub(crate) struct Secrets(HashSet<[u8; 20]>);
+
+impl Secrets {
+    /// Looks at the files of the agent. The error says what is in the way: a key on a card, a key
+    /// in another form, or an old keyring that the agent has not taken over.
+    pub(crate) fn of_home(home: &Path) -> Result<Self, &'static str> {
+        if home.join("secring.gpg").exists() && !home.join(".gpg-v21-migrated").exists() {
+            return Err("of an old secret keyring");
+        }
+        let entries = match fs::read_dir(home.join("private-keys-v1.d")) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self(HashSet::new()));
+            }
+            Err(_) => return Err("without secret keys"),
+        };
+        let mut grips = HashSet::new();
+        for entry in entries {
+            let name = entry.map_err(|_| "without secret keys")?.path();
+            let Some(grip) = name.file_name().and_then(|name| grip(name.to_str()?)) else {
+                continue;
+            };
+            let mut head = Vec::new();
+            let read =
+                File::open(&name).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+            read.map_err(|_| "without secret keys")?;
+            let has = |word: &[u8]| head.windows(word.len()).any(|part| part == word);
+            if has(b"shadowed-private-key") || !has(b"private-key") {
+                return Err("of keys on cards");
+            }
+            grips.insert(grip);
+        }
+        Ok(Self(grips))
+    }
+
+    /// Whether the agent has a key.
+    pub(crate) fn has(&self, grip: Option<Keygrip>) -> bool {
+        grip.is_some_and(|Keygrip(grip)| self.0.contains(&grip))
+    }
+
+    /// Whether the agent has a key of a certificate.
+    pub(crate) fn has_any(&self, raw: &[u8]) -> bool {
+        keys(raw).any(|key| self.has(key.keygrip()))
+    }
+}
+
+/// The keygrip that a file is named after.
+fn grip(name: &str) -> Option<[u8; 20]> {
+    let digits =
+        name.strip_suffix(".key").filter(|digits| digits.len() == 40 && digits.is_ascii())?;
+    let mut grip = [0; 20];
+    for (at, byte) in grip.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(grip)
+}
+
+/// The keys of a certificate.
+pub(crate) fn keys(raw: &[u8]) -> impl Iterator<Item = Key<'_>> {
+    let keys = packets(raw).map_while(Result::ok);
+    let keys = keys.filter(|packet| matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY));
+    keys.filter_map(|packet| Key::parse(packet).ok())
+}
+
+/// The lines of a certificate as those of secret keys: `has` says in the order of the keys whether
+/// the agent has each.
+pub(crate) fn as_secret(lines: &[u8], has: &[bool]) -> Vec<u8> {
+    const TOKEN: usize = 14;
+    let mut out = Vec::with_capacity(lines.len());
+    let mut has = has.iter();
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
+        let kind = match line.get(..4) {
+            Some(b"pub:") => &b"sec:"[..],
+            Some(b"sub:") => b"ssb:",
+            _ => {
+                out.extend_from_slice(line);
+                continue;
+            }
+        };
+        let token: &[u8] = if has.next() == Some(&true) { b"+" } else { b"#" };
+        out.extend_from_slice(kind);
+        for (at, field) in line.split(|&byte| byte == b':').enumerate().skip(1) {
+            if at > 1 {
+                out.push(b':');
+            }
+            out.extend_from_slice(if at == TOKEN { token } else { field });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fifteenth_field_says_where_a_secret_key_is() {
+        let lines =
+            b"pub:u:255:22:00:1:::u:::scSC:::::ed25519:::0:\nuid:u::::1::00::A::::::::::0:\n\
+                      sub:u:255:18:00:1::::::e:::::cv25519::\n";
+        let wanted = "sec:u:255:22:00:1:::u:::scSC:::+::ed25519:::0:\nuid:u::::1::00::A::::::::::0:\n\
+                      ssb:u:255:18:00:1::::::e:::#::cv25519::\n";
+        assert_eq!(String::from_utf8(as_secret(lines, &[true, false])).unwrap(), wanted);
+    }
+}
