@@ -1,7 +1,7 @@
 //! Decryption: wrapped session keys, the encrypted packet, and its content.
 
 use std::fmt;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 
 use zeroize::Zeroizing;
 
@@ -12,16 +12,12 @@ use crate::content::Literal;
 use crate::encrypt::Profile;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, Length, read_full, tag};
-use crate::held::Held;
+use crate::held::{Held, Spool};
 use crate::packets::{PacketWriter, ReadLimits};
 use crate::secrets::{Candidate, OpenedBy, Remembered, Secrets, Wrapped};
 use crate::verify::Verifier;
 use crate::verify::receiver::Receiver;
 use crate::verify::report::SignatureReport;
-
-/// Storage for content that waits, encrypted.
-pub trait Spool: Read + Write + Seek + Send {}
-impl<T: Read + Write + Seek + Send> Spool for T {}
 
 /// The moment at which the plaintext of a version 1 message is released. Its integrity is known
 /// only at the end; that of all other messages is known after each chunk.

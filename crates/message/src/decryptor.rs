@@ -7,9 +7,8 @@ use sequoia_openpgp::crypto::Password;
 use talaria_cert::Rules;
 
 use crate::accept::ExpectedSigner;
-use crate::decrypt::Spool;
 use crate::error::{MessageError, Result};
-use crate::held::{Held, HeldReader};
+use crate::held::{Held, HeldReader, Spool};
 use crate::keys::decryption_keys;
 use crate::packets::ReadLimits;
 use crate::read::{ReadOptions, Received, read_message};

@@ -11,10 +11,13 @@ use zeroize::Zeroizing;
 
 use crate::aead::AeadKey;
 use crate::algorithm::{Aead, Cipher, TAG_BYTES};
-use crate::decrypt::Spool;
 use crate::error::{MessageError, Result};
 use crate::framing::read_full;
 use crate::random;
+
+/// Storage for content that waits, encrypted.
+pub trait Spool: Read + Write + Seek + Send {}
+impl<T: Read + Write + Seek + Send> Spool for T {}
 
 /// A function that creates the file for content that is too long for memory.
 pub type MakeSpool<'a> = Box<dyn FnMut() -> io::Result<Box<dyn Spool>> + Send + 'a>;
