@@ -7,6 +7,7 @@
 
 mod about;
 mod arguments;
+mod arranged;
 mod config;
 mod export;
 mod handover;

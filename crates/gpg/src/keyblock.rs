@@ -3,6 +3,8 @@
 //! [`Judge`] decides validity, revocation, expiry and purposes. Here is what GnuPG reports besides:
 //! the user IDs in the order of the keyring, and whether a subkey has signed its primary key.
 
+use std::collections::HashMap;
+
 use talaria_cert::{
     Capabilities, Cert, CertificationVerifier, Fingerprint, Gnupg, Judge, Key, KeyId, KeySetup,
     KeySummary, PacketRef, RevokerState, Rules, Signature, Subpackets, Summary, Tag, UserIdContent,
@@ -109,7 +111,7 @@ pub(crate) struct Keyblock {
     keys: Vec<KeyState>,
     user_ids: Vec<UserId>,
     notes: Vec<Note>,
-    /// The state at this time, with its components in the order of [`arranged`].
+    /// The state at this time.
     pub(crate) summary: Summary,
     /// The owner has not revoked the certificate, but somebody who was named for it has.
     pub(crate) is_revoked_by_other: bool,
@@ -125,6 +127,13 @@ fn named_by(body: &[u8]) -> KeyId {
 
 /// The longest user ID that GnuPG reads, in bytes.
 const USER_ID_BYTES_MAX: usize = 2048;
+
+/// The keys of a certificate.
+pub(crate) fn keys_of(raw: &[u8]) -> impl Iterator<Item = Key<'_>> {
+    let keys = packets(raw).map_while(Result::ok);
+    let keys = keys.filter(|packet| matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY));
+    keys.filter_map(|packet| Key::parse(packet).ok())
+}
 
 /// Why GnuPG reads no certificate with these packets: one is malformed. The text is empty where it
 /// has none.
@@ -177,7 +186,7 @@ impl Keyblock {
         let judge = Judge::new(known, Rules::Gnupg(Gnupg::V2_2), latest, revoker);
         let summary = judge.at(latest);
         let is_early = summary.primary.created > session.now && !session.ignores_time_conflict;
-        let states = States { session, judge: &judge, summary: &summary };
+        let states = States::new(session, &judge, &summary);
         let mut keys = Vec::new();
         for packet in packets(raw).map_while(Result::ok) {
             if packet.tag == Tag::SIGNATURE {
@@ -198,7 +207,6 @@ impl Keyblock {
         let has_primary = keys.first().is_some_and(|key| key.tag == Tag::PUBLIC_KEY);
         let is_revoked_by_other = summary.primary.revoked && summary.revoked_by().next().is_some();
         let may_be_revoked = !summary.primary.revoked && may_be_revoked(&judge, &summary);
-        let summary = in_order(summary, raw);
         has_primary.then_some(Self {
             keys,
             user_ids,
@@ -274,61 +282,39 @@ impl Keyblock {
     }
 }
 
-/// The packets of a certificate in the order of GnuPG's listings: that of the keyring, less
-/// GnuPG's own notes, with the primary attribute in front of the user IDs.
-pub(crate) fn arranged<'r>(raw: &'r [u8], summary: &Summary) -> Vec<PacketRef<'r>> {
-    let all = packets(raw).map_while(Result::ok).filter(|packet| packet.tag != Tag::TRUST);
-    let mut all: Vec<PacketRef<'_>> = all.collect();
-    let is_user_id =
-        |packet: &PacketRef<'_>| matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
-    let end = |from: usize| {
-        let signatures = all[from + 1..].iter().take_while(|packet| packet.tag == Tag::SIGNATURE);
-        from + 1 + signatures.count()
-    };
-    let primary = (0..all.len()).find(|&at| {
-        let found = summary.user_ids.iter().find(|found| is_of(found, all[at]));
-        let says_so = |packet: &PacketRef<'_>| {
-            Signature::parse(packet.body).is_some_and(|signature| {
-                signature.primary_user_id && found.is_some_and(|id| id.created == signature.created)
-            })
-        };
-        all[at].tag == Tag::USER_ATTRIBUTE && all[at + 1..end(at)].iter().any(says_so)
-    });
-    let first = all.iter().position(is_user_id);
-    if let (Some(first), Some(primary)) = (first, primary) {
-        let end = end(primary);
-        all[first..end].rotate_right(end - primary);
-    }
-    all
+/// What tells the user IDs and attributes of a certificate apart.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum UserIdName<'a> {
+    Text(&'a [u8]),
+    /// An attribute of this length in bytes.
+    Attribute(u64),
 }
 
-/// A summary with its components in the order of [`arranged`].
-fn in_order(mut summary: Summary, raw: &[u8]) -> Summary {
-    let packets = arranged(raw, &summary);
-    let place_of_key = |found: &KeySummary| {
-        packets.iter().position(|packet| {
-            packet.tag == Tag::PUBLIC_SUBKEY
-                && Key::parse(*packet).is_ok_and(|key| key.fingerprint() == found.fingerprint)
-        })
-    };
-    summary.subkeys.sort_by_cached_key(place_of_key);
-    let place = |found: &UserIdSummary| packets.iter().position(|packet| is_of(found, *packet));
-    summary.user_ids.sort_by_cached_key(place);
-    summary.revokers.sort_by_cached_key(|found| {
-        let name = found.revoker.fingerprint;
-        raw.windows(name.as_bytes().len()).position(|part| part == name.as_bytes())
-    });
-    summary
-}
-
-/// Whether a summary is that of a user ID or attribute.
-fn is_of(found: &UserIdSummary, packet: PacketRef<'_>) -> bool {
-    match &found.content {
-        UserIdContent::Text(text) => packet.tag == Tag::USER_ID && text == packet.body,
-        UserIdContent::Attribute { bytes, .. } => {
-            packet.tag == Tag::USER_ATTRIBUTE && usize::try_from(*bytes) == Ok(packet.body.len())
+impl<'a> UserIdName<'a> {
+    pub(crate) fn of(found: &'a UserIdSummary) -> Self {
+        match &found.content {
+            UserIdContent::Text(text) => Self::Text(text),
+            UserIdContent::Attribute { bytes, .. } => Self::Attribute((*bytes).into()),
         }
     }
+
+    /// `None` for a packet of another type.
+    pub(crate) fn of_packet(packet: PacketRef<'a>) -> Option<Self> {
+        match packet.tag {
+            Tag::USER_ID => Some(Self::Text(packet.body)),
+            Tag::USER_ATTRIBUTE => Some(Self::Attribute(packet.body.len() as u64)),
+            _ => None,
+        }
+    }
+}
+
+/// The user IDs of a summary by their names.
+pub(crate) fn user_ids_of(summary: &Summary) -> HashMap<UserIdName<'_>, &UserIdSummary> {
+    let mut known = HashMap::new();
+    for found in &summary.user_ids {
+        known.entry(UserIdName::of(found)).or_insert(found);
+    }
+    known
 }
 
 /// Notes the first revocation behind a key.
@@ -356,9 +342,42 @@ struct States<'a> {
     session: &'a Session,
     judge: &'a Judge,
     summary: &'a Summary,
+    known: HashMap<Fingerprint, &'a KeySummary>,
+    /// The newest good bindings of the subkeys, each with the packet of its subkey.
+    bindings: HashMap<Fingerprint, (PacketRef<'a>, SignaturePacket)>,
 }
 
-impl States<'_> {
+impl<'a> States<'a> {
+    fn new(session: &'a Session, judge: &'a Judge, summary: &'a Summary) -> Self {
+        let mut known = HashMap::new();
+        for key in summary.keys() {
+            known.entry(key.fingerprint).or_insert(key);
+        }
+        let mut bindings: HashMap<_, (PacketRef<'_>, SignaturePacket)> = HashMap::new();
+        let mut verdicts = judge.verdicts().iter();
+        let mut subkey = None;
+        for packet in judge.cert().packets() {
+            if packet.tag != Tag::SIGNATURE {
+                let key = Key::parse(packet).ok().filter(|_| packet.tag == Tag::PUBLIC_SUBKEY);
+                subkey = key.map(|key| (packet, key.fingerprint()));
+                continue;
+            }
+            let is_good = verdicts.next() == Some(&Verdict::Good);
+            let (Some((component, name)), true) = (subkey, is_good) else { continue };
+            let Ok(signature) = SignaturePacket::parse(packet.body.to_vec(), false) else {
+                continue;
+            };
+            if signature.class != kind::SUBKEY_BINDING || signature.has_expired(session.now) {
+                continue;
+            }
+            let newest = bindings.get(&name);
+            if newest.is_none_or(|(_, newest)| signature.created >= newest.created) {
+                bindings.insert(name, (component, signature));
+            }
+        }
+        Self { session, judge, summary, known, bindings }
+    }
+
     /// The state of a key; `None` for one that GnuPG 2.2 does not read.
     fn of(&self, packet: PacketRef<'_>, key: &Key<'_>) -> Option<KeyState> {
         if key.version != 4 {
@@ -366,7 +385,7 @@ impl States<'_> {
         }
         let summary = self.summary;
         let fingerprint = key.fingerprint();
-        let found = summary.keys().find(|found| found.fingerprint == fingerprint)?;
+        let found = *self.known.get(&fingerprint)?;
         let is_primary = fingerprint == summary.fingerprint();
         let now = self.session.now;
         let has_expired = |key: &KeySummary| key.expires != 0 && key.expires < now;
@@ -396,33 +415,13 @@ impl States<'_> {
     }
 
     /// Whether a subkey has signed its primary key: the newest such signature in its newest binding
-    /// decides. The second value is its time and its
-    /// digest.
+    /// decides. The second value is its time and its digest.
     fn back(&self, subkey: Fingerprint) -> (Back, Option<(u32, u8)>) {
         let cert = self.judge.cert();
-        let mut verdicts = self.judge.verdicts().iter();
-        let mut component = None;
-        let mut newest: Option<(PacketRef<'_>, SignaturePacket)> = None;
-        for packet in cert.packets() {
-            if packet.tag != Tag::SIGNATURE {
-                let is_meant = packet.tag == Tag::PUBLIC_SUBKEY
-                    && Key::parse(packet).is_ok_and(|key| key.fingerprint() == subkey);
-                component = is_meant.then_some(packet);
-                continue;
-            }
-            let is_good = verdicts.next() == Some(&Verdict::Good);
-            let (Some(component), true) = (component, is_good) else { continue };
-            let Ok(signature) = SignaturePacket::parse(packet.body.to_vec(), false) else {
-                continue;
-            };
-            let is_newer =
-                newest.as_ref().is_none_or(|(_, newest)| signature.created >= newest.created);
-            let has_expired = signature.has_expired(self.session.now);
-            if signature.class == kind::SUBKEY_BINDING && !has_expired && is_newer {
-                newest = Some((component, signature));
-            }
-        }
-        let Some((component, binding)) = newest else { return (Back::Missing, None) };
+        let Some((component, binding)) = self.bindings.get(&subkey) else {
+            return (Back::Missing, None);
+        };
+        let component = *component;
         let mut back: Option<SignaturePacket> = None;
         for body in binding.embedded() {
             let Ok(signature) = SignaturePacket::parse(body.to_vec(), false) else { continue };
@@ -448,13 +447,12 @@ impl States<'_> {
 
 /// The user IDs in the order of the keyring.
 fn user_ids(session: &Session, raw: &[u8], summary: &Summary) -> Vec<UserId> {
+    let known = user_ids_of(summary);
     let mut user_ids = Vec::new();
     for packet in packets(raw).map_while(Result::ok) {
+        let Some(name) = UserIdName::of_packet(packet) else { continue };
         let is_text = packet.tag == Tag::USER_ID;
-        if !is_text && packet.tag != Tag::USER_ATTRIBUTE {
-            continue;
-        }
-        let found = summary.user_ids.iter().find(|found| is_of(found, packet));
+        let found = known.get(&name).copied();
         let has_expired = |found: &UserIdSummary| {
             found.created == 0 && found.expires != 0 && found.expires <= session.now
         };
@@ -498,6 +496,10 @@ impl<'a> Notes<'a> {
         let mut this = Self { session, notes: Vec::new() };
         let primary = &summary.primary;
         let own = primary.fingerprint.key_id();
+        let mut known = HashMap::new();
+        for key in keys.iter().filter(|key| key.tag == Tag::PUBLIC_SUBKEY) {
+            known.entry(&key.body[..]).or_insert(key);
+        }
         let mut subkey: Option<&KeyState> = None;
         let (mut has_user_id, mut has_subkey) = (false, false);
         for packet in packets(raw).map_while(Result::ok) {
@@ -505,7 +507,7 @@ impl<'a> Notes<'a> {
             if packet.tag == Tag::PUBLIC_SUBKEY {
                 has_subkey = true;
                 this.back(subkey);
-                subkey = keys.iter().find(|key| key.tag == packet.tag && key.body == packet.body);
+                subkey = known.get(packet.body).copied();
             }
             if packet.tag != Tag::SIGNATURE {
                 continue;

@@ -6,17 +6,20 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::rc::Rc;
 
-use talaria_cert::{Cert, Fingerprint, Gnupg, Key, KeyId, Keygrip, Signature, Tag, packets};
+use talaria_cert::{
+    Fingerprint, Gnupg, Key, KeyId, Keygrip, PacketRef, Signature, Summary, Tag, first_packet,
+};
 use talaria_gnupg::{Colons, NO_USER_ID, write_cert, write_packets_with_signatures};
 
 use crate::code::Exit;
+use crate::gpg::arranged::in_order;
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Manner;
 use crate::gpg::names::Name;
-use crate::gpg::secrets::{self, Secrets, as_secret};
+use crate::gpg::secrets::{Secrets, as_secret};
 use crate::gpg::start::Started;
 use crate::gpg::verify::alone;
-use crate::keyblock::{Keyblock, arranged, damage};
+use crate::keyblock::{Keyblock, damage, keys_of};
 use crate::keyring::Keyrings;
 use crate::log::Log;
 use crate::session::Session;
@@ -143,15 +146,17 @@ impl Listing {
                 Some(key) => keyblock.report(session, key),
                 None => keyblock.report_notes(session),
             }
-            let grips = keygrips(raw, &keyblock);
-            let keygrips = Some(&grips[..]).filter(|_| with_keygrip);
-            let entry = Entry { session, manner, raw, keyblock: &keyblock, keygrips };
+            let (packets, summary) = in_order(raw, &keyblock.summary);
+            let grips = with_keygrip.then(|| keygrips(raw, &summary));
+            let keygrips = grips.as_deref();
+            let entry = Entry { session, manner, packets, keyblock: &keyblock, summary, keygrips };
             let signed = Some(&issuers).filter(|_| self.lines == Lines::Signatures);
             match &self.secrets {
                 Some(secrets) => {
                     let mut lines = Vec::new();
                     entry.write(&mut lines, None)?;
-                    let has: Vec<bool> = grips.iter().map(|grip| secrets.has(*grip)).collect();
+                    let grips = keygrips.unwrap_or_default().iter();
+                    let has: Vec<bool> = grips.map(|grip| secrets.has(*grip)).collect();
                     out.extend(as_secret(&lines, &has));
                 }
                 None => entry.write(&mut out, signed)?,
@@ -170,18 +175,19 @@ impl Listing {
 struct Entry<'a> {
     session: &'a Session,
     manner: &'a Manner,
-    raw: &'a [u8],
+    packets: Vec<PacketRef<'a>>,
     keyblock: &'a Keyblock,
+    /// Its components are in the order of the packets.
+    summary: Summary,
     keygrips: Option<&'a [Option<Keygrip>]>,
 }
 
 impl Entry<'_> {
     /// Writes its lines, with those of its signatures if their makers can be asked for.
     fn write(&self, out: &mut Vec<u8>, signed: Option<&Issuers<'_>>) -> Result<(), Exit> {
-        let Self { session, manner, keyblock, keygrips, .. } = self;
+        let Self { session, manner, packets, keyblock, summary, keygrips } = self;
         let primary = keyblock.primary();
         let believed = manner.trust.find(&session.log, primary.fingerprint)?;
-        let packets = arranged(self.raw, &keyblock.summary);
         let user_ids = packets
             .iter()
             .filter(|packet| matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE));
@@ -193,7 +199,6 @@ impl Entry<'_> {
             tofu: None,
             gnupg: Gnupg::V2_2,
         };
-        let summary = &keyblock.summary;
         match signed {
             None => write_cert(out, summary, &options, session.now),
             Some(issuers) => {
@@ -203,7 +208,8 @@ impl Entry<'_> {
                     ids.filter_map(|id| Some((id, issuers.name(id)?))).collect();
                 let signer = |id| names.get(&id).map(|name| &name[..]);
                 let packets = packets.iter().copied();
-                write_packets_with_signatures(out, packets, summary, &options, session.now, signer);
+                let now = session.now;
+                write_packets_with_signatures(out, packets, summary, &options, now, signer);
             }
         }
         Ok(())
@@ -211,12 +217,10 @@ impl Entry<'_> {
 }
 
 /// The keygrips of a certificate, in the order of its keys in listings.
-fn keygrips(raw: &[u8], keyblock: &Keyblock) -> Vec<Option<Keygrip>> {
-    let grip = |fingerprint| {
-        let mut keys = secrets::keys(raw);
-        keys.find(|key| key.fingerprint() == fingerprint).and_then(|key| key.keygrip())
-    };
-    keyblock.summary.keys().map(|key| grip(key.fingerprint)).collect()
+fn keygrips(raw: &[u8], summary: &Summary) -> Vec<Option<Keygrip>> {
+    let grips: HashMap<Fingerprint, Option<Keygrip>> =
+        keys_of(raw).map(|key| (key.fingerprint(), key.keygrip())).collect();
+    summary.keys().map(|key| grips.get(&key.fingerprint).copied().flatten()).collect()
 }
 
 /// The certificates of the keyrings, and which has a key.
@@ -237,11 +241,9 @@ impl<'a> Issuers<'a> {
     /// The certificate at a place.
     fn keyblock(&self, at: usize) -> Option<Keyblock> {
         let revoker = |by: Fingerprint| {
-            let raw = &self.all[self.place(by.key_id())?];
-            let cert = Cert::parse(raw).ok()?;
-            Some(cert.fingerprint() == by)
-                .filter(|is_meant| *is_meant)
-                .and_then(|_| Some(talaria_cert::first_packet(raw)?.body.to_vec()))
+            let packet = first_packet(&self.all[self.place(by.key_id())?])?;
+            let is_meant = Key::parse(packet).is_ok_and(|key| key.fingerprint() == by);
+            is_meant.then(|| packet.body.to_vec())
         };
         Keyblock::read(self.session, self.all.get(at)?, revoker)
     }
@@ -264,11 +266,8 @@ impl<'a> Issuers<'a> {
         let places = places.get_or_insert_with(|| {
             let mut places = HashMap::new();
             for (at, raw) in self.all.iter().enumerate() {
-                for packet in packets(raw).map_while(Result::ok) {
-                    let is_key = matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY);
-                    if let Some(key) = is_key.then(|| Key::parse(packet).ok()).flatten() {
-                        places.entry(key.fingerprint().key_id()).or_insert(at);
-                    }
+                for key in keys_of(raw) {
+                    places.entry(key.fingerprint().key_id()).or_insert(at);
                 }
             }
             places

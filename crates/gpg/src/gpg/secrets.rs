@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use talaria_cert::{Key, Keygrip, Tag, packets};
+use talaria_cert::{Keygrip, hex};
+
+use crate::keyblock::keys_of;
 
 /// The part of a key file that is looked at, in bytes. Cards are named in its first line.
 const HEAD_BYTES: u64 = 4096;
@@ -53,26 +55,13 @@ impl Secrets {
 
     /// Whether the agent has a key of a certificate.
     pub(crate) fn has_any(&self, raw: &[u8]) -> bool {
-        keys(raw).any(|key| self.has(key.keygrip()))
+        keys_of(raw).any(|key| self.has(key.keygrip()))
     }
 }
 
 /// The keygrip that a file is named after.
 fn grip(name: &str) -> Option<[u8; 20]> {
-    let digits =
-        name.strip_suffix(".key").filter(|digits| digits.len() == 40 && digits.is_ascii())?;
-    let mut grip = [0; 20];
-    for (at, byte) in grip.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(grip)
-}
-
-/// The keys of a certificate.
-pub(crate) fn keys(raw: &[u8]) -> impl Iterator<Item = Key<'_>> {
-    let keys = packets(raw).map_while(Result::ok);
-    let keys = keys.filter(|packet| matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY));
-    keys.filter_map(|packet| Key::parse(packet).ok())
+    hex::array(name.strip_suffix(".key")?)
 }
 
 /// The lines of a certificate as those of secret keys: `has` says in the order of the keys whether

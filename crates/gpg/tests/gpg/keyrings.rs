@@ -1,6 +1,6 @@
 //! Keyrings of all kinds.
 
-use crate::common::Desk;
+use crate::common::{Desk, OUR_GPG, OURS};
 
 #[test]
 fn keyrings_and_keyboxes_are_read() {
@@ -81,4 +81,40 @@ fn a_key_is_found_in_a_large_keyring() {
     desk.put("large.gpg", [&ring[..], &keys].concat());
     desk.same_as(0, "--keyring ./large.gpg data.sig data");
     desk.same_as(2, &format!("--keyring {RING} data.sig data"));
+}
+
+/// Anybody can add components to a certificate that others import. 16,000 subkeys cost 77 seconds
+/// when each was looked for among all.
+#[test]
+fn components_of_strangers_cost_no_more_than_reading_them() {
+    let Some(desk) = Desk::with_alice() else { return };
+    let mut ring = desk.get("keys.gpg");
+    for number in 0..20_000_u32 {
+        // Ed25519, and a point that is a number.
+        let mut key =
+            b"\x04\x60\0\0\0\x16\x09\x2b\x06\x01\x04\x01\xda\x47\x0f\x01\x01\x07\x40".to_vec();
+        key.extend([0; 28]);
+        key.extend(number.to_be_bytes());
+        let user_id = format!("Mallory {number} <mallory@example.org>").into_bytes();
+        for (header, body) in [(0xb8, &key), (0xb4, &user_id)] {
+            ring.extend([header, u8::try_from(body.len()).unwrap()]);
+            ring.extend(body);
+        }
+    }
+    desk.put("flooded.gpg", ring);
+    let limited = |program: &str, line: &str| {
+        let words = ["-c", "ulimit -t 20; exec \"$0\" \"$@\"", program];
+        let line = [&words[..], &line.split(' ').collect::<Vec<_>>()].concat();
+        let (code, out, err) = desk.run_with(&[], "/bin/sh".as_ref(), &line, b"");
+        assert_eq!(code, 0, "{line:?}: {}", String::from_utf8_lossy(&err));
+        String::from_utf8(out).unwrap()
+    };
+    limited(OURS, "--keyring ./flooded.gpg data.sig data");
+    // The real gpg needs more than 20 seconds to compute trust with such a keyring.
+    let keyring = "--batch --no-auto-check-trustdb --no-default-keyring --keyring ./flooded.gpg";
+    limited(OUR_GPG, &format!("{keyring} --verify data.sig data"));
+    for lines in ["-k", "--list-sigs", "--with-keygrip -k"] {
+        let listed = limited(OUR_GPG, &format!("{keyring} --with-colons {lines}"));
+        assert_eq!(listed.matches("\npub:").count(), 1, "{lines}");
+    }
 }
