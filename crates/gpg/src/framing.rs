@@ -2,6 +2,18 @@
 
 use std::io::{self, Read};
 
+/// Types of packets (RFC 9580, section 5).
+pub(crate) mod tag {
+    pub(crate) const SIGNATURE: u8 = 2;
+    pub(crate) const ONE_PASS: u8 = 4;
+    pub(crate) const COMPRESSED: u8 = 8;
+    pub(crate) const MARKER: u8 = 10;
+    pub(crate) const LITERAL: u8 = 11;
+    pub(crate) const MDC: u8 = 19;
+    /// GnuPG uses it inside, and accepts none from outside.
+    pub(crate) const CONTROL: u8 = 63;
+}
+
 /// The length of a packet body as its header gives it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Length {

@@ -15,7 +15,7 @@ use crate::code::{Code, Exit};
 use crate::input;
 use crate::keyring::Keyrings;
 use crate::log::Log;
-use crate::options::{self, Given, Opt, Parser, Takes, Usage};
+use crate::options::{self, Given, Opt, Parser, Takes, Usage, opt};
 use crate::output::Output;
 use crate::process::Processor;
 use crate::session::Session;
@@ -43,16 +43,6 @@ enum Meaning {
     Warranty,
     Table,
     Dump,
-}
-
-const fn opt(
-    meaning: Meaning,
-    short: u32,
-    long: &'static str,
-    takes: Takes,
-    help: &'static str,
-) -> Opt<Meaning> {
-    Opt { meaning, short, long, takes, help }
 }
 
 #[rustfmt::skip]

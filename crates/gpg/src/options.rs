@@ -67,6 +67,17 @@ pub(crate) struct Opt<T> {
     pub(crate) help: &'static str,
 }
 
+/// An option: a row of a table.
+pub(crate) const fn opt<T: Copy>(
+    meaning: T,
+    short: u32,
+    long: &'static str,
+    takes: Takes,
+    help: &'static str,
+) -> Opt<T> {
+    Opt { meaning, short, long, takes, help }
+}
+
 /// An option that was given.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Given<T> {

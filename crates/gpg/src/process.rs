@@ -15,7 +15,7 @@ use crate::code::{Code, Exit};
 use crate::compressed;
 use crate::data;
 use crate::digests::Digests;
-use crate::framing::{self, Body, Header, Length};
+use crate::framing::{self, Body, Header, Length, tag};
 use crate::keyring::Keyrings;
 use crate::output::Output;
 use crate::session::Session;
@@ -41,18 +41,6 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// The number of bytes of a signed text that GnuPG reads before it reports the text.
 const READ_AHEAD_BYTES: usize = 63 << 10;
-
-/// Types of packets (RFC 9580, section 5).
-mod tag {
-    pub(super) const SIGNATURE: u8 = 2;
-    pub(super) const ONE_PASS: u8 = 4;
-    pub(super) const COMPRESSED: u8 = 8;
-    pub(super) const MARKER: u8 = 10;
-    pub(super) const LITERAL: u8 = 11;
-    pub(super) const MDC: u8 = 19;
-    /// GnuPG uses it inside, and accepts none from outside.
-    pub(super) const CONTROL: u8 = 63;
-}
 
 /// The bytes of a message.
 pub(crate) enum Source<'a, R> {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use talaria_cert::{Fingerprint, Key, KeyId, Tag, packets};
+use talaria_cert::{Fingerprint, Key, KeyId, Tag, hex, packets};
 
 use crate::text::mailbox;
 
@@ -46,13 +46,7 @@ impl Name {
         match (is_hex, digits.len()) {
             (true, 8) => return u32::from_str_radix(digits, 16).ok().map(Self::Short),
             (true, 16) => return u64::from_str_radix(digits, 16).ok().map(Self::KeyId),
-            (true, 40) => {
-                let mut bytes = [0; 20];
-                for (at, byte) in bytes.iter_mut().enumerate() {
-                    *byte = u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok()?;
-                }
-                return Some(Self::Fingerprint(bytes));
-            }
+            (true, 40) => return hex::array(digits).map(Self::Fingerprint),
             _ => {}
         }
         // Fingerprints in groups, with a mark behind them, or of other lengths.

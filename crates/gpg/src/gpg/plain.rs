@@ -12,7 +12,7 @@ use crate::armor::{Armor, may_be_armored};
 use crate::compressed;
 use crate::data::beside;
 use crate::descriptor;
-use crate::framing::{self, Body, Header};
+use crate::framing::{self, Body, Header, tag};
 use crate::gpg::handover::Reason;
 use crate::gpg::request::Settings;
 use crate::log::Log;
@@ -24,14 +24,6 @@ const DEPTH_MAX: usize = 4;
 
 /// The number of bytes that are read at once.
 const READ_BYTES: usize = 4096;
-
-/// Types of packets (RFC 9580, section 5).
-mod tag {
-    pub(super) const SIGNATURE: u8 = 2;
-    pub(super) const ONE_PASS: u8 = 4;
-    pub(super) const COMPRESSED: u8 = 8;
-    pub(super) const MARKER: u8 = 10;
-}
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,6 +1,6 @@
 //! The options of gpg 2.2.40, in its order and with its numbers, and what each is to us.
 
-use crate::options::{Opt, Takes};
+use crate::options::{Opt, Takes, opt};
 
 use Meaning::{
     AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, Command, CommandFd, Completes,
@@ -104,16 +104,6 @@ pub(crate) enum Argument {
     Origin,
     S2kMode,
     Compliance,
-}
-
-const fn opt(
-    meaning: Meaning,
-    short: u32,
-    long: &'static str,
-    takes: Takes,
-    help: &'static str,
-) -> Opt<Meaning> {
-    Opt { meaning, short, long, takes, help }
 }
 
 /// All options of gpg.
