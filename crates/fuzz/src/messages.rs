@@ -35,7 +35,8 @@ pub fn decrypted(bytes: &[u8]) {
             ..Secrets::default()
         };
         let spool = || Err(std::io::Error::other("no message here is that long"));
-        let release = if streamed { Release::Streamed } else { Release::Checked(&spool) };
+        let checked = Release::Checked { spool: &spool, again: None };
+        let release = if streamed { Release::Streamed } else { checked };
         let mut options = DecryptOptions::new(release);
         options.limits = limits();
         options.threads = threads;

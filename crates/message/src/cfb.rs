@@ -5,7 +5,7 @@
 //! core encrypts while another reads ahead and computes the digest. Decryption runs on all cores in
 //! parallel, and only the digest is sequential. Nothing is authenticated before the end, so the
 //! caller must hold the plaintext back until [`open`] has returned without an error, or read twice:
-//! [`check`], then [`open_checked`].
+//! [`check`], then [`Checked::open`].
 
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -179,6 +179,7 @@ pub(crate) fn open(
 /// A ciphertext whose integrity was checked. Each segment has a tag, by which a second reading
 /// proves that it reads the same.
 pub(crate) struct Checked {
+    cipher: Cipher,
     tag_key: Zeroizing<[u8; 32]>,
     tags: Vec<[u8; TAG_BYTES]>,
     /// The length of the ciphertext in bytes.
@@ -195,7 +196,7 @@ pub(crate) fn check(
     let mut tag_key = Zeroizing::new([0; 32]);
     random::fill(&mut *tag_key)?;
     let mut check = Check::new(cipher);
-    let mut found = Checked { tag_key, tags: Vec::new(), bytes: 0 };
+    let mut found = Checked { cipher, tag_key, tags: Vec::new(), bytes: 0 };
     let tag_key = found.tag_key.clone();
     let stages = (&mut check, &mut Noted(&mut found));
     run((session_key, cipher), sealed, stages, threads, Some(&tag_key))?;
@@ -203,21 +204,22 @@ pub(crate) fn check(
     Ok(found)
 }
 
-/// Decrypts the stream `sealed`, which was checked before. Nothing that was not read then is
-/// written to `plain`.
-pub(crate) fn open_checked(
-    session_key: &[u8],
-    cipher: Cipher,
-    sealed: &mut (impl Read + Send),
-    plain: &mut (impl Write + Send),
-    threads: usize,
-    checked: &Checked,
-) -> Result<()> {
-    let content = cipher.block_bytes() as u64 + 2..checked.bytes - MDC_BYTES as u64;
-    let mut same = Same { tags: checked.tags.iter(), content, at: 0 };
-    let stages = (&mut same, &mut Written { plain });
-    run((session_key, cipher), sealed, stages, threads, Some(&checked.tag_key))?;
-    if same.tags.len() > 0 { Err(changed()) } else { Ok(()) }
+impl Checked {
+    /// Decrypts the stream `sealed`, which is read a second time. Nothing that was not read the
+    /// first time is written to `plain`.
+    pub(crate) fn open(
+        &self,
+        session_key: &[u8],
+        sealed: &mut (impl Read + Send),
+        plain: &mut (impl Write + Send),
+        threads: usize,
+    ) -> Result<()> {
+        let content = self.cipher.block_bytes() as u64 + 2..self.bytes - MDC_BYTES as u64;
+        let mut same = Same { tags: self.tags.iter(), content, at: 0 };
+        let stages = (&mut same, &mut Written { plain });
+        run((session_key, self.cipher), sealed, stages, threads, Some(&self.tag_key))?;
+        if same.tags.len() > 0 { Err(changed()) } else { Ok(()) }
+    }
 }
 
 fn changed() -> MessageError {

@@ -22,12 +22,13 @@ use crate::verify::report::SignatureReport;
 /// The moment at which the plaintext of a version 1 message is released. Its integrity is known
 /// only at the end; that of all other messages is known after each chunk.
 pub enum Release<'a> {
-    /// Release after the integrity check. Until then the plaintext waits in memory and, beyond
-    /// 32 MiB, encrypted in the spool that this function creates.
-    Checked(&'a (dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync)),
-    /// Release after the integrity check of a message longer than 8 MiB. For that, the message is
-    /// read a second time. A shorter one waits in memory.
-    Again(Again<'a>),
+    /// Release after the integrity check.
+    Checked {
+        /// Creates the storage for plaintext that waits until then: all beyond 32 MiB, encrypted.
+        spool: &'a (dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync),
+        /// Opens the message again. Then one longer than 8 MiB is read twice, and nothing waits.
+        again: Option<Again<'a>>,
+    },
     /// Release at once. The caller must discard the output if an error comes at the end.
     Streamed,
 }
@@ -325,32 +326,25 @@ pub(crate) fn decrypt_with(
             cfb::open(&session_key, cipher, &mut stream, &mut later, threads).map_err(failed)?;
             later.failed.map_or(Ok(()), Err)?;
         }
-        (None, Release::Checked(spool)) => {
-            let mut held = Held::with_memory(Box::new(spool), HELD_BYTES_MAX);
-            cfb::open(&session_key, cipher, &mut stream, &mut held, threads).map_err(failed)?;
-            held.release(&mut packets)?;
-        }
-        (None, Release::Again(again)) => {
+        (None, Release::Checked { spool, again }) => {
             let mut begin = Vec::new();
-            (&mut stream).take(ONCE_BYTES).read_to_end(&mut begin).map_err(MessageError::read)?;
-            let is_short = (begin.len() as u64) < ONCE_BYTES;
+            if again.is_some() {
+                (&mut stream)
+                    .take(ONCE_BYTES)
+                    .read_to_end(&mut begin)
+                    .map_err(MessageError::read)?;
+            }
+            let again = again.filter(|_| begin.len() as u64 == ONCE_BYTES);
             let mut stream = io::Cursor::new(begin).chain(&mut stream);
-            if is_short {
-                let mut held = Held::with_memory(Box::new(no_spool), HELD_BYTES_MAX);
-                cfb::open(&session_key, cipher, &mut stream, &mut held, threads).map_err(failed)?;
-                held.release(&mut packets)?;
-            } else {
+            if let Some(again) = again {
                 let checked =
                     cfb::check(&session_key, cipher, &mut stream, threads).map_err(failed)?;
-                let mut again = at_body(again()?, place)?;
-                cfb::open_checked(
-                    &session_key,
-                    cipher,
-                    &mut again,
-                    &mut packets,
-                    threads,
-                    &checked,
-                )?;
+                let mut stream = at_body(again()?, place)?;
+                checked.open(&session_key, &mut stream, &mut packets, threads)?;
+            } else {
+                let mut held = Held::with_memory(Box::new(spool), HELD_BYTES_MAX);
+                cfb::open(&session_key, cipher, &mut stream, &mut held, threads).map_err(failed)?;
+                held.release(&mut packets)?;
             }
         }
     }
@@ -368,10 +362,6 @@ pub(crate) fn decrypt_with(
         literal,
         signatures,
     })
-}
-
-fn no_spool() -> io::Result<Box<dyn Spool>> {
-    Err(io::Error::other("a short message waits in memory"))
 }
 
 /// An input that counts what is read from it.

@@ -7,7 +7,7 @@ use crate::accept::{Acceptance, ExpectedSigner, Facts, NotAccepted, Unsigned};
 use crate::armor::ArmorInput;
 use crate::cleartext::{behind, verify_cleartext};
 use crate::content::Literal;
-use crate::decrypt::{DecryptOptions, Decrypted, Release, decrypt};
+use crate::decrypt::{Again, DecryptOptions, Decrypted, Release, decrypt};
 use crate::error::{MessageError, Result};
 use crate::held::{Held, Spool};
 use crate::inline::verify_inline;
@@ -152,17 +152,16 @@ pub fn read_message<R: BufRead + Send>(
     let mut input = message.into_packets()?;
     let ReadOptions { disposable, streamed, spools, again, limits, threads, .. } = *options;
     let acceptance = options.acceptance(Unsigned::Accepted);
-    let mut run = |output: &mut (dyn Write + Send), streamed: bool| {
-        let packets = || -> Result<Box<dyn Read + Send>> {
-            let again = again.expect("it is asked for first")().map_err(MessageError::read)?;
-            let again = BufReader::with_capacity(AGAIN_BYTES, again);
+    let again = again.map(|again| {
+        move || -> Result<Box<dyn Read + Send>> {
+            let again = BufReader::with_capacity(AGAIN_BYTES, again().map_err(MessageError::read)?);
             Ok(Box::new(Message::new(again)?.into_packets()?))
-        };
-        let release = match again {
-            _ if streamed => Release::Streamed,
-            Some(_) => Release::Again(&packets),
-            None => Release::Checked(spools),
-        };
+        }
+    });
+    let again = again.as_ref().map(|again| again as Again<'_>);
+    let mut run = |output: &mut (dyn Write + Send), streamed: bool| {
+        let checked = Release::Checked { spool: spools, again };
+        let release = if streamed { Release::Streamed } else { checked };
         let how = DecryptOptions { release, limits, threads };
         let decrypted = decrypt(&mut input, output, secrets, verifier, how)?;
         let decision = acceptance.decide(&decrypted.signatures);

@@ -57,7 +57,8 @@ fn open(
 ) -> Result<(Vec<u8>, OpenedBy), MessageError> {
     let mut plain = Vec::new();
     let spool = || Err(io::Error::other("no message here is that long"));
-    let release = if streamed { Release::Streamed } else { Release::Checked(&spool) };
+    let checked = Release::Checked { spool: &spool, again: None };
+    let release = if streamed { Release::Streamed } else { checked };
     let mut options = DecryptOptions::new(release);
     options.limits = limits;
     options.threads = 1;

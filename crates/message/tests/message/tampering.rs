@@ -5,8 +5,8 @@ use std::io::{Cursor, Read};
 use crate::common::{self, NOW, Parties, no_certs};
 use talaria_message::{
     Aead, ChunkSize, Cost, DecryptOptions, EncryptOptions, MessageError, Outcome, Profile,
-    ReadLimits, Release, SignatureReport, decrypt, sign_cleartext, sign_detached, verify_cleartext,
-    verify_inline,
+    ReadLimits, Release, SignatureReport, Spool, decrypt, sign_cleartext, sign_detached,
+    verify_cleartext, verify_inline,
 };
 
 const KINDS: [(Profile, Option<Aead>); 4] = [
@@ -30,7 +30,7 @@ fn small(profile: Profile, aead: Option<Aead>, known: bool) -> (Vec<u8>, Vec<u8>
 fn open(sealed: &[u8]) -> (Vec<u8>, Result<(), MessageError>) {
     let mut plain = Vec::new();
     let spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
-    let mut options = DecryptOptions::new(Release::Checked(&spool));
+    let mut options = DecryptOptions::new(Release::Checked { spool: &spool, again: None });
     options.threads = 2;
     let mut secrets = Parties::new().secrets();
     let done = decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &no_certs(), options);
@@ -275,6 +275,10 @@ fn armor_may_have_white_space_for_the_empty_line() {
     }
 }
 
+fn no_spool() -> std::io::Result<Box<dyn Spool>> {
+    Err(std::io::Error::other("nothing waits"))
+}
+
 /// A long message is read twice. What is released is what the first reading has checked.
 #[test]
 fn a_file_that_changes_between_two_readings_is_an_error() {
@@ -284,7 +288,8 @@ fn a_file_that_changes_between_two_readings_is_an_error() {
     let sealed = common::with_session_key(&plain, &options).0;
     let read = |second: Vec<u8>| {
         let again = || Ok(Box::new(Cursor::new(second.clone())) as Box<dyn Read + Send>);
-        let mut options = DecryptOptions::new(Release::Again(&again));
+        let mut options =
+            DecryptOptions::new(Release::Checked { spool: &no_spool, again: Some(&again) });
         options.threads = 2;
         let mut secrets = Parties::new().secrets();
         let mut out = Vec::new();
@@ -311,7 +316,7 @@ fn a_file_that_changes_between_two_readings_is_an_error() {
     assert!(matches!(read(changed(end)).1, Err(MessageError::Read(_))));
     // An error of the first reading releases nothing.
     let again = || Ok(Box::new(Cursor::new(sealed.clone())) as Box<dyn Read + Send>);
-    let options = DecryptOptions::new(Release::Again(&again));
+    let options = DecryptOptions::new(Release::Checked { spool: &no_spool, again: Some(&again) });
     let mut out = Vec::new();
     let mut secrets = Parties::new().secrets();
     let first = changed(middle);
