@@ -282,12 +282,7 @@ fn plausible(head: &[u8]) -> bool {
 /// The first 20 bytes of the fingerprints in the table of a blob.
 fn names(blob: &[u8]) -> impl Iterator<Item = &[u8; 20]> {
     const ENTRY_BYTES_MIN: usize = 28;
-    let number = |at: usize| {
-        blob.get(at..)
-            .and_then(<[u8]>::first_chunk)
-            .map_or(0, |n| usize::from(u16::from_be_bytes(*n)))
-    };
-    let (count, bytes) = (number(16), number(18));
+    let [count, bytes] = [16, 18].map(|at| short(blob, at).unwrap_or(0));
     let table = blob.get(FIXED_BYTES..).and_then(|rest| rest.get(..count * bytes));
     let table = table.filter(|_| bytes >= ENTRY_BYTES_MIN).unwrap_or_default();
     table.chunks_exact(bytes.max(1)).filter_map(<[u8]>::first_chunk)
@@ -302,22 +297,24 @@ fn names_primary(blob: &[u8], keyblock: &[u8]) -> bool {
     })
 }
 
+/// A number of two bytes.
+fn short(blob: &[u8], at: usize) -> Option<usize> {
+    let bytes = blob.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.map(|bytes| usize::from(u16::from_be_bytes(*bytes)))
+}
+
 /// Whether the tables of a blob have room in it, with entries that are long enough.
 fn has_room(blob: &[u8]) -> bool {
     // The bytes from the owner trust to the reserved ones.
     const FIELDS_BYTES: usize = 20;
-    let number = |at: usize| {
-        let bytes = blob.get(at..).and_then(<[u8]>::first_chunk);
-        bytes.map(|bytes| usize::from(u16::from_be_bytes(*bytes)))
-    };
     // A table has a number of entries, their length, and then the entries.
     let behind = |at: usize, entry_bytes_min: usize| {
-        let (count, bytes) = (number(at)?, number(at + 2)?);
+        let (count, bytes) = (short(blob, at)?, short(blob, at + 2)?);
         (bytes >= entry_bytes_min).then_some(at + 4 + count * bytes)
     };
     let end = || {
         let keys = behind(16, 28)?;
-        let user_ids = behind(keys + 2 + number(keys)?, 12)?;
+        let user_ids = behind(keys + 2 + short(blob, keys)?, 12)?;
         behind(user_ids, 4)
     };
     end().is_some_and(|end| end + FIELDS_BYTES <= blob.len() && blob.len() >= 40)
