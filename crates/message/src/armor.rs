@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
-use std::sync::LazyLock;
 
 use base64::Engine as _;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -15,7 +14,7 @@ use crate::framing::{self, tag};
 
 /// Base64 by the vector instructions of the CPU.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-static STANDARD: LazyLock<Simd> = LazyLock::new(|| Simd::standard(PAD));
+static STANDARD: std::sync::LazyLock<Simd> = std::sync::LazyLock::new(|| Simd::standard(PAD));
 
 /// The type in the head line of an armored block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
