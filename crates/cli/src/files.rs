@@ -1,7 +1,7 @@
 //! Inputs of commands: files or standard input, with progress and interruption.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Seek as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use talaria::message::Spool;
 use talaria::{Error, Monitor, Progress};
+use talaria_disk::TemporaryFile;
 
 use crate::error::{CliError, failed};
 use crate::output::Unfinished;
@@ -110,38 +111,7 @@ impl Read for ReadAt {
 /// A file for content that must not be released yet. Nobody else can open it, and its data is
 /// encrypted.
 pub(crate) fn spool() -> io::Result<Box<dyn Spool>> {
-    Ok(Box::new(Temporary(tempfile::tempfile().map_err(|error| temporary(&error))?)))
-}
-
-/// A temporary file whose errors say where it is.
-struct Temporary(File);
-
-fn temporary(error: &io::Error) -> io::Error {
-    let folder = std::env::temp_dir();
-    let text = format!("the temporary file in {} (see $TMPDIR): {error}", folder.display());
-    io::Error::new(error.kind(), text)
-}
-
-impl Read for Temporary {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf).map_err(|error| temporary(&error))
-    }
-}
-
-impl Write for Temporary {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.0.write(data).map_err(|error| temporary(&error))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Seek for Temporary {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.0.seek(to).map_err(|error| temporary(&error))
-    }
+    Ok(Box::new(TemporaryFile::new()?))
 }
 
 /// The number of bytes read, and the stop flag.

@@ -9,7 +9,7 @@
 //! Each of these steps goes through [`take`], so that a simulator of disks sees it and can make it
 //! fail ([`watch`]). SQLite has steps of its own.
 //!
-//! [`duplicate`] opens a file that the caller of a program has opened already.
+//! Content that must wait is in a [`TemporaryFile`]. [`duplicate`] opens a file that the caller of a program has opened already.
 //!
 //! ```
 //! use std::io::Write as _;
@@ -31,6 +31,7 @@ mod folder;
 mod name;
 mod new_file;
 mod step;
+mod temporary;
 mod written;
 
 pub use descriptor::duplicate;
@@ -41,4 +42,5 @@ pub use folder::{
 pub use name::{beside, folder_of};
 pub use new_file::{NewFile, Readers, TEMPORARY, replace};
 pub use step::{FileStep, Witness, take, watch};
+pub use temporary::TemporaryFile;
 pub use written::{WrittenFile, sync_file};

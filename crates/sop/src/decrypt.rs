@@ -1,6 +1,6 @@
 //! `decrypt`
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
@@ -10,11 +10,11 @@ use sop::ops::{self, Verification};
 use sop::{Password, SessionKey};
 use talaria_message::openpgp::Cert;
 use talaria_message::{
-    ArmorInput, Cipher, DecryptOptions, Release, Secrets, Spool, decrypt, decryption_keys,
+    ArmorInput, Cipher, DecryptOptions, Release, Secrets, decrypt, decryption_keys,
 };
 use zeroize::Zeroizing;
 
-use crate::buffer::{READ_BYTES, WRITE_BYTES};
+use crate::buffer::{READ_BYTES, WRITE_BYTES, spool};
 use crate::error::{self, Result};
 use crate::material::{Certs, Keys};
 use crate::passwords::Passwords;
@@ -145,8 +145,7 @@ impl ops::Ready<(Option<SessionKey>, Vec<Verification>)> for DecryptThis<'_, '_>
         let mut input = ArmorInput::new(BufReader::with_capacity(READ_BYTES, self.ciphertext))
             .map_err(error::of_message)?;
         let mut sink = BufWriter::with_capacity(WRITE_BYTES, sink);
-        let spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(tempfile::tempfile()?)) };
-        let options = DecryptOptions::new(Release::Checked(&spool));
+        let options = DecryptOptions::new(Release::Checked { spool: &spool, again: None });
         let verifier = acceptance.verifier(sop);
         let decrypted =
             decrypt(&mut input, &mut sink, &mut secrets, &verifier, options).map_err(|error| {

@@ -1,7 +1,7 @@
 //! `inline-sign`, `inline-verify` and `inline-detach`: messages that are signed and not encrypted,
 //! and texts with cleartext signatures.
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::time::SystemTime;
 
 use sop::Password;
@@ -9,11 +9,11 @@ use sop::errors::Error;
 use sop::ops::{self, InlineSignAs, Verification};
 use talaria_message::{
     ArmorWriter, EncryptOptions, Held, Label, Literal, Message, MessageError, MessageKind,
-    ReadLimits, ReadOptions, SigningKey, Spool, detach, pack, sign_cleartext, split_cleartext,
+    ReadLimits, ReadOptions, SigningKey, detach, pack, sign_cleartext, split_cleartext,
     verify_message,
 };
 
-use crate::buffer::{READ_BYTES, WRITE_BYTES};
+use crate::buffer::{READ_BYTES, WRITE_BYTES, spool};
 use crate::error::{self, Result};
 use crate::material::{Certs, Keys, Sigs};
 use crate::sign::Signers;
@@ -26,10 +26,6 @@ fn message(
     data: &mut (dyn Read + Send + Sync),
 ) -> Result<Message<BufReader<&mut (dyn Read + Send + Sync)>>> {
     Message::new(BufReader::with_capacity(READ_BYTES, data)).map_err(error::of_message)
-}
-
-fn spool() -> io::Result<Box<dyn Spool>> {
-    Ok(Box::new(tempfile::tempfile()?))
 }
 
 pub(crate) struct InlineDetach<'s> {

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use talaria_cert::{Cert, Judge, Verified};
+use talaria_disk::TemporaryFile;
 use talaria_message::openpgp;
 use talaria_message::{
     Decryptor, Issuer, KeyFault, Lookup, MessageError, Recipients, Rules, judge, read_cert,
@@ -183,5 +184,5 @@ pub fn certificates_in(path: &Path) -> Result<Vec<Cert>, Error> {
 /// that must wait.
 #[must_use]
 pub fn decryptor<'a>(now: u32) -> Decryptor<'a> {
-    Decryptor::new(now).spool(|| Ok(Box::new(tempfile::tempfile()?)))
+    Decryptor::new(now).spool(|| Ok(Box::new(TemporaryFile::new()?)))
 }
