@@ -121,8 +121,8 @@ pub use files::{
     BackupRun, Cache, CacheWriter, Cached, Copied, CopyReport, CopySource, CreateOptions,
     FileChange, FileCounts, Folder, Found, LocalCopies, Mapping, Mismatch, Mount, Mounted,
     Overwrite, Owners, PathSelection, RestoreEvent, RestoreOptions, RestoreReport, RunLock,
-    ScratchFolder, Seen, Stamp, State, Stream, Tell, VerifyReport, Walk, WalkItem, WalkOptions,
-    Walked, find, map_folders, parse_path_list, restore, verify,
+    ScratchFolder, Seen, Stamp, State, Stranger, Stream, Tell, VerifyReport, Walk, WalkItem,
+    WalkOptions, Walked, find, map_folders, parse_path_list, restore, verify,
 };
 pub use forget::parse_tombstone;
 pub use forgotten::{Forgotten, SnapshotName};

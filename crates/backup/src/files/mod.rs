@@ -28,7 +28,7 @@ pub use copy::{Copied, CopyReport, CopySource};
 pub use find::{Found, find};
 pub use folder::Folder;
 pub use mount::{Mount, Mounted, Tell};
-pub use owners::Owners;
+pub use owners::{Owners, Stranger};
 pub use restore::{
     Mapping, Mismatch, Overwrite, RestoreEvent, RestoreOptions, RestoreReport, VerifyReport,
     map_folders, restore, verify,

@@ -130,6 +130,16 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     }
     let tree = Tree::new(&reader, listed.snapshot.root);
     let places = if args.map.is_empty() {
+        for stranger in options.names.strangers() {
+            let kind = if stranger.is_group { "group" } else { "user" };
+            cx.status(format_args!(
+                "{}: {kind} {} is not known here, and {} has its number {}: what it owned becomes yours.",
+                Paint::stderr().doubtful("Warning"),
+                stranger.name,
+                stranger.here,
+                stranger.number,
+            ));
+        }
         vec![(args.target.clone(), options)]
     } else {
         map_folders(&tree, &args.target, &args.map, &options)?
