@@ -3,6 +3,7 @@
 mod alive;
 mod attributes;
 mod cache;
+mod caches;
 mod copies;
 mod copy;
 mod direct;

@@ -11,6 +11,7 @@ use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
 use super::cache::{Cache, CacheWriter, FileChange};
+use super::caches::{cache_of, cache_to_read, remove_oldest};
 use super::dry::DryRun;
 use super::owners::{group_names, user_names};
 use super::state::State;
@@ -28,8 +29,6 @@ use crate::snapshot::Snapshot;
 
 /// The number of paths that a report names, of each kind.
 const NAMED_MAX: usize = 1000;
-/// The name of the cache in the state folder.
-const CACHE: &str = "cache";
 
 /// The paths to back up, and the options.
 #[derive(Clone, Debug, Default)]
@@ -117,9 +116,9 @@ impl Repository {
         is_any_there(&options.paths)?;
         let writer = Writer::new(self, keys, client, options.threads, progress, now)?;
         let mut chain = writer.begin(state)?;
-        let cache_path = state.folder().join(CACHE);
+        let cache_path = cache_of(state.folder(), &options.paths);
         let (id, snapshot, (seen, next_cache)) = writer.write(&mut chain, state, |chunks| {
-            let mut cache = Cache::open(&cache_path, self.id());
+            let mut cache = Cache::open(&cache_to_read(&cache_path), self.id());
             let next_cache = CacheWriter::create(&cache_path, self.id()).ok();
             let (made, relied, seen, next_cache) = walk(chunks, options, &mut cache, next_cache)?;
             let snapshot = snapshot(&writer, options, &made, &seen);
@@ -129,6 +128,7 @@ impl Repository {
         Ok(BackupRun { id, snapshot, seen })
     }
 
+        remove_oldest(state.folder());
     /// Works as [`Self::create`], and writes nothing: no lease, no pack, no snapshot, no cache.
     /// Everything else is real: files that are not known as unchanged are read, and `progress`
     /// counts the bytes that would be stored.
@@ -148,7 +148,8 @@ impl Repository {
         is_any_there(&options.paths)?;
         let writer = Writer::new(self, keys, client, options.threads, progress, now)?;
         let chunks = writer.chunks(Arc::new(DryRun(Arc::clone(self.backend()))))?;
-        let mut cache = Cache::open(&state.folder().join(CACHE), self.id());
+        let cache_path = cache_of(state.folder(), &options.paths);
+        let mut cache = Cache::open(&cache_to_read(&cache_path), self.id());
         let (_, _, seen, _) = walk(chunks, options, &mut cache, None)?;
         Ok(seen)
     }

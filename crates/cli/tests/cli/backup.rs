@@ -849,3 +849,56 @@ fn a_full_disk_is_named_and_the_next_run_continues() {
     assert!(unmount().success());
     outcome.unwrap();
 }
+#[test]
+fn backups_of_different_folders_read_no_unchanged_file_again() {
+    let backups = Backups::new();
+    for name in ["one", "two"] {
+        folder(&backups.0, name, 40);
+    }
+    backups.ok(&["init"]);
+    // Until the times of the files are past, a change could go unnoticed.
+    thread::sleep(Duration::from_millis(2500));
+    let read = |folders: &[&str]| -> u64 {
+        let (made, _) = backups.ok(&[&["create", "--json"], folders].concat());
+        let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+        made["read_bytes"].as_u64().unwrap()
+    };
+    let first = read(&["one"]);
+    assert!(first > 100_000);
+    assert_eq!(read(&["two"]), first);
+    assert_eq!((read(&["one"]), read(&["two"]), read(&["one"])), (0, 0, 0));
+    // Another set of paths begins with what the newest one knows.
+    assert_eq!(read(&["one", "two"]), first);
+    assert_eq!(read(&["two", "one"]), 0);
+}
+
+#[test]
+fn a_missing_snapshot_is_named_and_forgetting_it_ends_that() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 5);
+    backups.ok(&["init"]);
+    let mut ids = Vec::new();
+    for turn in 0..3 {
+        fs::write(root.join("turn"), turn.to_string()).unwrap();
+        let (made, _) = backups.ok(&["create", "files", "--json"]);
+        let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+        ids.push(made["id"].as_str().unwrap().to_owned());
+    }
+    let object = |id: &str| backups.0.path("repository/snapshots").join(id);
+    let aside = backups.0.path("aside");
+    for id in &ids[1..] {
+        fs::rename(object(id), &aside).unwrap();
+        let (_, said) = backups.exits(&["list"], 4);
+        assert!(said.contains(&format!("({id})")) && said.contains("is missing"), "{said}");
+        let (_, said) = backups.exits(&["prune"], 4);
+        assert!(said.contains(&format!("--despite-missing {id}")), "{said}");
+        fs::rename(&aside, object(id)).unwrap();
+        backups.ok(&["prune"]);
+    }
+    fs::remove_file(object(&ids[2])).unwrap();
+    backups.ok(&["forget", &ids[2]]);
+    let (_, said) = backups.ok(&["list"]);
+    assert!(!said.contains("missing"), "{said}");
+    backups.ok(&["prune"]);
+}
+
