@@ -26,6 +26,11 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// changed ones do not fill a bundle.
 const UNBUNDLED_MAX: usize = 4096;
 
+/// That many paths may be deleted during a run, or else one of so many. If there are more of them, a
+/// folder may have gone that should be there.
+const VANISHED_MAX: u64 = 10;
+const VANISHED_SHARE: u64 = 100;
+
 /// Something about a path that is in the tree all the same.
 #[derive(Debug)]
 pub(crate) enum Remark {
@@ -41,6 +46,8 @@ pub(crate) trait Reading: ChunkInput {
     fn into_entry(self) -> (Entry, Option<Remark>);
     /// The path.
     fn path(&self) -> &[u8];
+    /// Whether its absence is no failure: a listing gave the path, and nobody has named it.
+    fn may_vanish(&self) -> bool;
 }
 
 /// Hears what becomes of the paths of a run, in the order of the walk.
@@ -59,9 +66,21 @@ pub(crate) struct Counts {
     pub(crate) bytes: u64,
     /// Paths that could not be read.
     pub(crate) unread: u64,
+    /// Paths that were deleted between the listing of their folder and their turn.
+    pub(crate) vanished: u64,
     /// The owners of the entries.
     pub(crate) users: BTreeSet<u32>,
     pub(crate) groups: BTreeSet<u32>,
+}
+
+impl Counts {
+    /// Counts deleted paths as unread, if they are too many.
+    fn judge_vanished(&mut self) {
+        let all = self.entries.saturating_add(self.vanished);
+        if self.vanished > VANISHED_MAX.max(all / VANISHED_SHARE) {
+            self.unread += std::mem::take(&mut self.vanished);
+        }
+    }
 }
 
 /// The result of a run.
@@ -180,6 +199,11 @@ impl<I: Reading, T> Creation<I, T> {
         listener.unread(path, error);
     }
 
+    /// Notes a path that was deleted before it was read.
+    pub(crate) fn vanished(&mut self) {
+        self.counts.vanished += 1;
+    }
+
     /// Waits for everything, and writes the rest. All chunks and their indexes are durable
     /// afterwards.
     ///
@@ -202,8 +226,9 @@ impl<I: Reading, T> Creation<I, T> {
                 self.wait()?;
             }
         }
-        let Self { readers, mut sink, tree, counts, .. } = self;
+        let Self { readers, mut sink, tree, mut counts, .. } = self;
         drop(readers);
+        counts.judge_vanished();
         let root = tree.finish(&mut sink)?;
         sink.finish()?;
         Ok(Created { root, counts })
@@ -282,7 +307,11 @@ impl<I: Reading, T> Creation<I, T> {
                 Slot::Read(waiting, path, Err(error)) => {
                     self.waiting_bytes -= waiting;
                     self.missing.insert(path.path().to_vec());
-                    self.unread(path.path(), error, listener);
+                    if error.kind() == io::ErrorKind::NotFound && path.may_vanish() {
+                        self.vanished();
+                    } else {
+                        self.unread(path.path(), error, listener);
+                    }
                 }
                 Slot::Waiting(_) => unreachable!("it has been read"),
             }
@@ -462,6 +491,10 @@ mod tests {
         fn path(&self) -> &[u8] {
             self.path.as_bytes()
         }
+
+        fn may_vanish(&self) -> bool {
+            false
+        }
     }
 
     #[derive(Default)]
@@ -568,7 +601,8 @@ mod tests {
             let place = Place::new(EpochProfile::Rfc9580);
             let (created, heard) = create(&place, &files, threads).unwrap();
             assert_eq!(contents(&place, created.root), expected(&files));
-            let Counts { entries, bytes, unread, users, groups } = created.counts.clone();
+            let Counts { entries, bytes, unread, vanished: _, users, groups } =
+                created.counts.clone();
             assert_eq!((entries, unread), (files.len() as u64, 0));
             assert!(users.into_iter().eq([7]) && groups.into_iter().eq([8]));
             assert_eq!(bytes, files.iter().map(|file| file.bytes).sum::<u64>());

@@ -98,6 +98,10 @@ impl Reading for PathInput {
     fn path(&self) -> &[u8] {
         &self.item.entry.path
     }
+
+    fn may_vanish(&self) -> bool {
+        !self.item.is_named
+    }
 }
 
 /// The next bytes from `at` on that the file stores: where they start, and where the next hole is.
@@ -127,6 +131,7 @@ fn next_stored(file: &mut File, at: u64) -> io::Result<(u64, u64)> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::MetadataExt as _;
+    use std::path::{Path, PathBuf};
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
@@ -269,27 +274,46 @@ mod tests {
             matches!(&heard[..], [one] if one.starts_with("socket ") && one.ends_with("data/s"))
         );
         assert_eq!(created.counts.unread, 0);
-        // A file that vanishes after the walk saw it.
-        let (sink, _) = place.sink(place.present(), 1);
-        let items: Vec<_> =
-            Walk::new(std::slice::from_ref(&root), WalkOptions::default()).unwrap().collect();
-        fs::remove_file(root.join("a")).unwrap();
-        let mut creation = crate::create::Creation::new(sink);
-        struct Unread(Vec<Vec<u8>>);
+    }
+
+    /// What a run counts as unread and as vanished, if a path is removed after the walk over `named`
+    /// saw it.
+    fn vanish(named: &Path, removed: &[PathBuf]) -> (u64, u64, usize) {
+        struct Unread(usize);
         impl crate::create::Listener<()> for Unread {
             fn stored(&mut self, _: &Entry, (): (), _: Option<Remark>) {}
-            fn unread(&mut self, path: &[u8], _: io::Error) {
-                self.0.push(path.to_vec());
+            fn unread(&mut self, _: &[u8], _: io::Error) {
+                self.0 += 1;
             }
         }
-        let mut heard = Unread(Vec::new());
+        let place = Place::new(EpochProfile::Rfc9580);
+        let (sink, _) = place.sink(place.present(), 1);
+        let items: Vec<_> =
+            Walk::new(&[named.to_owned()], WalkOptions::default()).unwrap().collect();
+        removed.iter().for_each(|path| fs::remove_file(path).unwrap());
+        let mut creation = crate::create::Creation::new(sink);
+        let mut heard = Unread(0);
         for item in items {
             if let crate::files::Walked::Item(item) = item {
                 creation.read(PathInput::new(item, false), (), &mut heard).unwrap();
             }
         }
-        let created = creation.finish(&mut heard).unwrap();
-        assert_eq!((created.counts.unread, heard.0.len()), (1, 1));
-        assert!(heard.0[0].ends_with(b"data/a"));
+        let counts = creation.finish(&mut heard).unwrap().counts;
+        (counts.unread, counts.vanished, heard.0)
+    }
+
+    #[test]
+    fn files_that_are_deleted_meanwhile_are_no_failure_unless_they_are_many_or_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let make = |count: usize| -> Vec<PathBuf> {
+            let paths = (0..count).map(|number| root.join(number.to_string()));
+            paths.inspect(|path| fs::write(path, "content").unwrap()).collect()
+        };
+        assert_eq!(vanish(root, &make(30)[..10]), (0, 10, 0));
+        assert_eq!(vanish(root, &make(30)[..11]), (11, 0, 0));
+        assert_eq!(vanish(root, &make(1500)[..15]), (0, 15, 0));
+        let one = make(1);
+        assert_eq!(vanish(&one[0], &one), (1, 0, 1));
     }
 }

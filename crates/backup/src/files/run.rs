@@ -65,6 +65,9 @@ pub struct Seen {
     pub bytes: u64,
     /// Paths that could not be read, the number of them.
     pub unread_count: u64,
+    /// Paths that were deleted between the listing of their folder and their turn. They are no
+    /// failure. If they are more than ten and than a hundredth of all paths, they count as unread.
+    pub vanished: u64,
     /// Paths that could not be read, with the reason: the first thousand.
     pub unread: Vec<(Vec<u8>, io::Error)>,
     /// Files that changed while they were read. The snapshot may have a mixture of old and new
@@ -125,10 +128,10 @@ impl Repository {
             Ok((snapshot, relied, (seen, next_cache)))
         })?;
         let _ = next_cache.map(CacheWriter::finish);
+        remove_oldest(state.folder());
         Ok(BackupRun { id, snapshot, seen })
     }
 
-        remove_oldest(state.folder());
     /// Works as [`Self::create`], and writes nothing: no lease, no pack, no snapshot, no cache.
     /// Everything else is real: files that are not known as unchanged are read, and `progress`
     /// counts the bytes that would be stored.
@@ -252,6 +255,7 @@ impl Seen {
         let counts = &made.counts;
         (self.entries, self.bytes, self.unread_count) =
             (counts.entries, counts.bytes, counts.unread);
+        self.vanished = counts.vanished;
     }
 }
 

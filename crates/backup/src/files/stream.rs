@@ -123,6 +123,10 @@ impl Reading for StreamInput {
     fn path(&self) -> &[u8] {
         &self.entry.path
     }
+
+    fn may_vanish(&self) -> bool {
+        false
+    }
 }
 
 struct Heard<'a> {

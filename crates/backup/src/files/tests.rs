@@ -22,8 +22,8 @@ fn inside(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes()[1..].to_vec()
 }
 
-/// The paths of a walk beneath `top`, with `!` after paths that cannot be read and `=` after
-/// sockets.
+/// The paths of a walk beneath `top`, with `!` after paths that cannot be read, `?` after deleted
+/// ones and `=` after sockets.
 fn walked(top: &Path, roots: &[PathBuf], options: WalkOptions) -> Vec<String> {
     let mut last = Vec::new();
     let mut found = Vec::new();
@@ -35,6 +35,7 @@ fn walked(top: &Path, roots: &[PathBuf], options: WalkOptions) -> Vec<String> {
                 (item.entry.path, "")
             }
             Walked::Unread { path, .. } => (path, "!"),
+            Walked::Vanished { path } => (path, "?"),
             Walked::Socket { path } => (path, "="),
         };
         if let Some([_, below @ ..]) = path.strip_prefix(inside(top).as_slice()) {

@@ -48,6 +48,10 @@ pub(crate) fn create_tree(
                 creation.unread(&path, source, &mut listener);
                 continue;
             }
+            Walked::Vanished { .. } => {
+                creation.vanished();
+                continue;
+            }
             Walked::Socket { path } => {
                 listener.report.socket(&path);
                 continue;

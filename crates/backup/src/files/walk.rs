@@ -62,6 +62,12 @@ pub enum Walked {
         /// The reason.
         source: io::Error,
     },
+    /// A path that was in the listing of its folder, and was deleted before it was read. It is
+    /// missing in the snapshot; a directory is there without its content.
+    Vanished {
+        /// The path, without a leading slash.
+        path: Vec<u8>,
+    },
     /// A socket. Snapshots have none.
     Socket {
         /// The path, without a leading slash.
@@ -81,6 +87,8 @@ pub struct WalkItem {
     folder: Arc<OwnedFd>,
     name: CString,
     device: (u32, u32),
+    /// Whether a person has named this path, or one beneath it.
+    pub(super) is_named: bool,
 }
 
 /// The state of a file that changes with each change of the file.
@@ -435,8 +443,7 @@ impl Walk {
         let stat = match statx(&folder, &name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
             Ok(stat) => stat,
             Err(error) => {
-                let (path, source) = (self.path.clone(), error.into());
-                self.ready.push_back(Walked::Unread { path, source });
+                self.miss(error, plan.is_root || !plan.below.is_empty());
                 return;
             }
         };
@@ -461,10 +468,12 @@ impl Walk {
             } else if self.options.one_file_system && device_of(&stat) != device {
                 goes_on = false;
             }
-            let item = self.item(&folder, name, &stat, read_at, Node::Directory(meta_of(&stat)));
+            let is_named = plan.is_root || !plan.below.is_empty();
+            let node = Node::Directory(meta_of(&stat));
+            let item = self.item(&folder, (name, is_named), &stat, read_at, node);
             self.visit_folder(item, &stat, plan, goes_on, verdict, device);
         } else if verdict == Verdict::Wanted {
-            self.visit_other(&folder, name, &stat, read_at);
+            self.visit_other(&folder, (name, plan.is_root), &stat, read_at);
         } else if !plan.below.is_empty() {
             let source = Errno::NOTDIR.into();
             self.ready.push_back(Walked::Unread { path: self.path.clone(), source });
@@ -483,6 +492,7 @@ impl Walk {
         let access = if goes_on { OFlags::RDONLY } else { OFlags::PATH };
         let flags = access | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let enters = goes_on || !plan.below.is_empty();
+        let is_named = item.is_named;
         let opened = enters.then(|| openat(&item.folder, &item.name, flags, Mode::empty()));
         let pending = if verdict == Verdict::Wanted {
             self.emit(Walked::Item(item));
@@ -495,16 +505,19 @@ impl Walk {
                 let is_included = verdict == Verdict::Wanted;
                 self.enter(folder, stat, plan.below, goes_on, is_included, device, pending);
             }
-            Some(Err(error)) => {
-                let (path, source) = (self.path.clone(), error.into());
-                self.ready.push_back(Walked::Unread { path, source });
-            }
+            Some(Err(error)) => self.miss(error, is_named),
             None => {}
         }
     }
 
     /// Visits an entry that is not a folder.
-    fn visit_other(&mut self, folder: &Arc<OwnedFd>, name: CString, stat: &Statx, read_at: i128) {
+    fn visit_other(
+        &mut self,
+        folder: &Arc<OwnedFd>,
+        (name, is_named): (CString, bool),
+        stat: &Statx,
+        read_at: i128,
+    ) {
         let kind = kind_of(stat);
         if kind == FileType::RegularFile
             && self.options.file_bytes_max.is_some_and(|max| stat.stx_size > max)
@@ -517,8 +530,7 @@ impl Walk {
             FileType::Symlink => match readlinkat(folder, &name, Vec::new()) {
                 Ok(target) => Node::Symlink { meta, target: target.into_bytes() },
                 Err(error) => {
-                    let (path, source) = (self.path.clone(), error.into());
-                    self.ready.push_back(Walked::Unread { path, source });
+                    self.miss(error, is_named);
                     return;
                 }
             },
@@ -540,8 +552,18 @@ impl Walk {
             }
         };
         let node = self.first_link(stat).map_or(node, |first| Node::HardLink { first });
-        let item = self.item(folder, name, stat, read_at, node);
+        let item = self.item(folder, (name, is_named), stat, read_at, node);
         self.emit(Walked::Item(item));
+    }
+
+    /// Notes that the current path cannot be reached. `is_named`: a person has named it, so that
+    /// its absence is a failure.
+    fn miss(&mut self, error: Errno, is_named: bool) {
+        let path = self.path.clone();
+        self.ready.push_back(match error {
+            Errno::NOENT if !is_named => Walked::Vanished { path },
+            error => Walked::Unread { path, source: error.into() },
+        });
     }
 
     /// The first path of a file with several links, if that was seen before.
@@ -565,7 +587,7 @@ impl Walk {
     fn item(
         &self,
         folder: &Arc<OwnedFd>,
-        name: CString,
+        (name, is_named): (CString, bool),
         stat: &Statx,
         read_at: i128,
         node: Node,
@@ -577,6 +599,7 @@ impl Walk {
             folder: Arc::clone(folder),
             name,
             device: device_of(stat),
+            is_named,
         }
     }
 

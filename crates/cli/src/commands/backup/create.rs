@@ -151,7 +151,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         let json = serde_json::json!({
             "action": "backup create", "id": created.id.to_string(), "number": snapshot.number,
             "entries": snapshot.entries, "bytes": snapshot.bytes, "unread": snapshot.unread,
-            "changed": created.seen.changed.len(), "sockets": created.seen.sockets,
+            "vanished": created.seen.vanished, "changed": created.seen.changed.len(), "sockets": created.seen.sockets,
             "files_new": created.seen.files.new, "files_changed": created.seen.files.changed,
             "files_unchanged": created.seen.files.unchanged,
             "read_bytes": count(&progress.read_bytes), "new_chunks": count(&progress.new_chunks),
@@ -190,6 +190,10 @@ fn report_seen(seen: &Seen, cx: &Context) {
         // Shown with --quiet, too: the snapshot lacks this path.
         say(format_args!("{warning}: /{} is left out: {error}.", printable(path)));
     }
+    if seen.vanished > 0 {
+        let paths = counted(seen.vanished, "path");
+        cx.status(format_args!("{warning}: {paths} deleted before they were read, and left out."));
+    }
     for path in &seen.changed {
         cx.status(format_args!("{warning}: /{} changed while it was read.", printable(path)));
     }
@@ -213,7 +217,7 @@ fn report_dry_run(
     if cx.json {
         let json = serde_json::json!({
             "action": "backup create", "dry_run": true, "entries": seen.entries, "bytes": seen.bytes,
-            "unread": seen.unread_count, "changed": seen.changed.len(), "sockets": seen.sockets,
+            "unread": seen.unread_count, "vanished": seen.vanished, "changed": seen.changed.len(), "sockets": seen.sockets,
             "files_new": new, "files_changed": changed, "files_unchanged": unchanged,
             "read_bytes": count(&progress.read_bytes), "new_chunks": count(&progress.new_chunks),
             "new_bytes": count(&progress.new_bytes), "written_bytes": count(&progress.written_bytes),
