@@ -274,6 +274,7 @@ impl Repository {
     ///
     /// Errors of the storage.
     pub fn unprotect(&self, keys: &Keys, snapshot: &Id, now: u32) -> Result<bool> {
+        self.check_clock(now)?;
         let mut objects = Vec::new();
         self.each_protection(keys, now, &mut |object, names| {
             if names.iter().any(|name| name.id == *snapshot) {

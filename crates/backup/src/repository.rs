@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use talaria_cert::timestamp;
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::openpgp::cert::Cert;
 use talaria_message::openpgp::serialize::SerializeInto as _;
 use talaria_message::{
-    DecryptionKey, EncryptOptions, Recipients, Rules, Secrets, SigningKey, decryption_keys,
-    encrypt, pack, read_cert, read_certs,
+    CLOCK_SKEW_S, DecryptionKey, EncryptOptions, Recipients, Rules, Secrets, SigningKey,
+    decryption_keys, encrypt, pack, read_cert, read_certs,
 };
 use zeroize::Zeroizing;
 
@@ -295,6 +296,30 @@ impl Repository {
         &self.standing
     }
 
+    /// The time of the configuration, if that is later than `now`: then this machine's clock is
+    /// wrong. Reading needs no clock; what writes is [refused](BackupError::Refused).
+    #[must_use]
+    pub fn clock_behind(&self, now: u32) -> Option<u32> {
+        let time = self.config.time;
+        (time > now.saturating_add(CLOCK_SKEW_S)).then_some(time)
+    }
+
+    /// Refuses to write at a time before the configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Refused`].
+    pub fn check_clock(&self, now: u32) -> Result<()> {
+        match self.clock_behind(now) {
+            None => Ok(()),
+            Some(time) => Err(BackupError::Refused(format!(
+                "the clock of this machine says {}, and the repository has a configuration of {}: set the clock",
+                timestamp(now),
+                timestamp(time)
+            ))),
+        }
+    }
+
     /// Everybody who had the role `prune` when the repository was opened, or before.
     pub(crate) fn pruners(&self) -> &BTreeSet<Fingerprint> {
         &self.pruners
@@ -562,6 +587,7 @@ impl Repository {
 
     /// Encrypts to the newest epoch.
     pub(crate) fn sealing(&self, used_for: Use, now: u32) -> Result<Sealing> {
+        self.check_clock(now)?;
         let epoch = self.config.newest_epoch();
         let cert = match (&epoch.keys, used_for) {
             (None, _) => None,
@@ -593,6 +619,7 @@ impl Repository {
         signer: &mut SigningKey,
         now: u32,
     ) -> Result<()> {
+        self.check_clock(now)?;
         let before = self.config.clone();
         let changed =
             self.apply(keys, change, now).and_then(|()| self.write_config(&before, signer, now));

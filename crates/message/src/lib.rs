@@ -103,7 +103,7 @@ pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, HIDDEN_RECIPIENT, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};
 pub use verify::report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
-pub use verify::{Distrust, Lookup, Verifier, lookup_in};
+pub use verify::{CLOCK_SKEW_S, Distrust, Lookup, Verifier, lookup_in};
 
 pub use sequoia_openpgp as openpgp;
 pub use talaria_cert::{Fingerprint, KeyId, Purpose, Rules};

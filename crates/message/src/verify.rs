@@ -51,7 +51,7 @@ pub fn lookup_in(certs: impl Into<Arc<[openpgp::Cert]>>) -> Lookup<'static> {
 pub type Distrust<'a> = Box<dyn FnMut(&Signer, Option<&[u8]>) -> bool + Send + 'a>;
 
 /// The tolerated difference of clocks in seconds.
-const CLOCK_SKEW_S: u32 = 300;
+pub const CLOCK_SKEW_S: u32 = 300;
 /// The number of Ed25519 signatures that are verified as one batch. A smaller batch costs more per
 /// signature. A larger one than the maximum saves nothing, and one bad signature makes the whole
 /// batch fail.
@@ -63,6 +63,7 @@ pub struct Verifier<'a> {
     lookup: Mutex<Lookup<'a>>,
     rules: Rules,
     now: AtomicU32,
+    takes_later_dates: bool,
     notations: Vec<String>,
     distrust: Option<Mutex<Distrust<'a>>>,
     known: Mutex<KeyCache>,
@@ -74,7 +75,22 @@ impl<'a> Verifier<'a> {
     pub fn new(lookup: Lookup<'a>, rules: Rules, now: u32) -> Self {
         let (lookup, now) = (Mutex::new(lookup), AtomicU32::new(now));
         let known = Mutex::default();
-        Self { lookup, rules, now, notations: Vec::new(), distrust: None, known }
+        Self {
+            lookup,
+            rules,
+            now,
+            takes_later_dates: false,
+            notations: Vec::new(),
+            distrust: None,
+            known,
+        }
+    }
+
+    /// Takes signatures that are dated after now, and judges them as of their date: for documents
+    /// that must be readable where the clock is wrong.
+    #[must_use]
+    pub fn with_later_dates(self) -> Self {
+        Self { takes_later_dates: true, ..self }
     }
 
     /// Sets the notations (RFC 9580, section 5.2.3.24) that the caller understands. A signature
@@ -297,7 +313,10 @@ impl<'a> Verifier<'a> {
         if matches!(signature.hash, 1..=3) {
             return not_counted(NotCounted::WeakDigest(crate::sign::hash_name(signature.hash)));
         }
-        let now = self.now.load(Ordering::Relaxed);
+        let mut now = self.now.load(Ordering::Relaxed);
+        if self.takes_later_dates {
+            now = now.max(signature.created);
+        }
         if signature.created > now.saturating_add(CLOCK_SKEW_S) {
             return not_counted(NotCounted::Future);
         }

@@ -131,6 +131,9 @@ impl Client {
         if let DocumentStanding::Doubtful(signer, why) = repository.standing() {
             tell(Notice::DoubtfulConfiguration { signer: signer.clone(), why: why.clone() });
         }
+        if let Some(configuration) = repository.clock_behind(now) {
+            tell(Notice::ClockBehind { now, configuration });
+        }
         let mut secrets = options.secrets;
         let mut recipients: Vec<Fingerprint> = own.iter().map(Cert::fingerprint).collect();
         if secrets.elsewhere.is_some() {

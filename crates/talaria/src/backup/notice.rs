@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use talaria_backup::{BackupError, DocumentStanding, Id, Irregularity};
+use talaria_cert::timestamp;
 use talaria_message::openpgp::Fingerprint;
 
 /// A fact about a repository that is no error, and that its user must know.
@@ -25,6 +26,13 @@ pub enum Notice {
         signer: Fingerprint,
         /// The reason.
         why: String,
+    },
+    /// The clock of this machine is behind the repository: it says a time before the configuration.
+    ClockBehind {
+        /// What the clock says, in seconds since 1970.
+        now: u32,
+        /// The time of the configuration.
+        configuration: u32,
     },
     /// The keys of an epoch are not there, so what was encrypted in it cannot be read.
     MissingKeys(Arc<BackupError>),
@@ -51,6 +59,12 @@ impl fmt::Display for Notice {
                 let signer = signer.to_hex();
                 write!(f, "the configuration of the repository is signed by {signer}, and {why}.")
             }
+            Self::ClockBehind { now, configuration } => write!(
+                f,
+                "the clock of this machine says {}, and the repository has a configuration of {}. Reading goes on.",
+                timestamp(*now),
+                timestamp(*configuration)
+            ),
             Self::MissingKeys(error) => error.fmt(f),
             Self::Unreadable(error) => error.fmt(f),
             Self::Irregular(irregularity) => write!(f, "{irregularity}."),

@@ -174,7 +174,7 @@ fn a_stale_client_and_one_from_the_future_are_reported() {
         client.health(NOW, &mut silent).unwrap().require_snapshots(DAY),
         Err(ClientError::Stale { clients, .. }) if clients.is_empty()
     ));
-    client.change(&Change::AddClient(&bob), &mut signer(&alice), NOW).unwrap();
+    client.change(&Change::AddClient(&bob), &mut signer(&alice), NOW - 9 * DAY).unwrap();
     machine.back_up(&mut client, "alpha", &alice, NOW - 3 * DAY);
     machine.back_up(&mut client, "beta", &bob, NOW - 2 * DAY);
     let stale = |client: &mut Client, limit| match client.health(NOW, &mut silent) {

@@ -100,6 +100,8 @@ impl AccessArgs {
         authority: Authority,
         cx: &Context,
     ) -> Result<(SigningKey, Cert), CliError> {
+        // At another time, the keys of the user may not be usable, which would say less.
+        session.repository.check_clock(cx.now)?;
         let given = self.passphrase.given()?;
         let name = match wanted {
             Some(name) => name.to_owned(),

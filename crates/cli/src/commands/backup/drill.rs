@@ -58,7 +58,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let (listed, reader) =
         session.read(&args.snapshot, args.client.client.as_ref(), cx.now, &mut teller(cx))?;
     // Before hours of work.
-    let signer = if args.no_record {
+    let has_clock = session.repository.clock_behind(cx.now).is_none();
+    let signer = if args.no_record || !has_clock {
         None
     } else {
         let wanted = args.sign_with.as_deref();
@@ -105,6 +106,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         ));
         if is_recorded {
             cx.status(format_args!("The repository has a record of this drill."));
+        } else if !has_clock {
+            cx.status(format_args!("It is not recorded, since the clock is wrong."));
         }
     }
     Ok(if read.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(5) })
