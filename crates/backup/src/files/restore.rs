@@ -4,9 +4,13 @@
 //! never through a symbolic link, so no tree can write outside of the target. The first pass makes
 //! folders and files. The second pass makes symbolic links, further hard links, FIFOs and devices,
 //! and sets the modes and times of folders.
+//!
+//! A restore that was killed and is run again completes: files have other names until they are
+//! whole ([`unfinished`]), and folders another mode ([`beneath::UNFINISHED`]).
 
 mod apply;
 mod beneath;
+mod unfinished;
 mod verify;
 mod wanted;
 
@@ -24,8 +28,8 @@ use std::thread;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, linkat, makedev, mknodat, openat, readlinkat, renameat,
-    statat, symlinkat, syncfs, unlinkat,
+    AtFlags, FileType, Mode, Stat, fchmod, linkat, makedev, mknodat, readlinkat, statat, symlinkat,
+    syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -33,11 +37,11 @@ pub use self::verify::{Mismatch, VerifyReport, verify};
 pub use self::wanted::{Overwrite, RestoreEvent, RestoreOptions};
 
 use self::apply::{Object, apply, is_privileged};
-use self::beneath::{Folders, Left, Obstacle, State, find_parent, name_of};
+use self::beneath::{Folders, Left, Obstacle, State, find_parent, is_unfinished, name_of};
 use self::verify::{has_content, open_file};
 use self::wanted::{
-    THREADS_MAX, Wanted, base_of, has_meta, make_target, next_wanted, open_target, target_failed,
-    threads_of,
+    THREADS_MAX, Wanted, base_of, has_meta, make_target, meta_of, next_wanted, open_target,
+    target_failed, threads_of,
 };
 use super::attributes;
 use super::select::Verdict;
@@ -47,7 +51,7 @@ use crate::error::{BackupError, Result};
 use crate::id::Kind;
 use crate::progress::BackupProgress;
 use crate::text::{Place, escaped};
-use crate::tree::{ContentParts, Entries, Finder, Tree, is_beneath};
+use crate::tree::{ContentParts, Entries, Finder, Tree, is_beneath, parents};
 
 /// Small files of one folder that a thread takes at once.
 const BATCH_FILES: usize = 32;
@@ -55,8 +59,6 @@ const BATCH_FILES: usize = 32;
 const SMALL_PARTS_MAX: usize = 4;
 /// A shorter range is a part of a chunk that has several small files.
 const SHARED_BYTES_MAX: u64 = 128 << 10;
-/// Names that are tried for a temporary file.
-const TEMPORARY_TRIES: usize = 1000;
 
 /// Counts of a restore.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -73,6 +75,8 @@ pub struct RestoreReport {
     pub unchanged: u64,
     /// Paths for which there was [`RestoreEvent::Kept`].
     pub kept: u64,
+    /// [`RestoreEvent::Differs`].
+    pub differing: u64,
     /// [`RestoreEvent::Withheld`].
     pub withheld: u64,
     /// [`RestoreEvent::Incomplete`].
@@ -89,6 +93,7 @@ impl std::ops::AddAssign for RestoreReport {
         self.others += other.others;
         self.unchanged += other.unchanged;
         self.kept += other.kept;
+        self.differing += other.differing;
         self.withheld += other.withheld;
         self.incomplete += other.incomplete;
         self.failed += other.failed;
@@ -113,8 +118,10 @@ pub fn restore(
     tell: &(dyn Fn(&[u8], RestoreEvent) + Sync),
 ) -> Result<RestoreReport> {
     let base = base_of(tree, &options.subfolder)?;
-    make_target(target)?;
+    let meta = meta_of(tree, &options.subfolder)?;
+    make_target(target, meta.is_some())?;
     let folder = open_target(target)?;
+    let meta = meta.filter(|_| is_unfinished(&folder));
     let run = Restoration {
         tree: *tree,
         chunks: tree.chunks(),
@@ -124,10 +131,12 @@ pub fn restore(
         progress,
         tell,
         counts: Counts::default(),
-        temporary: AtomicU64::new(0),
     };
     let existing = run.make_files()?;
     run.make_others(&existing)?;
+    if let Some(meta) = meta {
+        run.finish_folder(&options.subfolder, &run.target, &meta);
+    }
     syncfs(&*run.target).map_err(|error| target_failed(target, error.into()))?;
     Ok(run.counts.report())
 }
@@ -179,7 +188,9 @@ pub fn map_folders(
             RestoreOptions { subfolder: from.clone(), ..options.clone() },
         ));
     }
-    places.iter().try_for_each(|(target, _)| make_target(target))?;
+    for (target, options) in &places {
+        make_target(target, meta_of(tree, &options.subfolder)?.is_some())?;
+    }
     Ok(places)
 }
 
@@ -191,6 +202,7 @@ struct Counts {
     others: AtomicU64,
     unchanged: AtomicU64,
     kept: AtomicU64,
+    differing: AtomicU64,
     withheld: AtomicU64,
     incomplete: AtomicU64,
     failed: AtomicU64,
@@ -206,6 +218,7 @@ impl Counts {
             others: get(&self.others),
             unchanged: get(&self.unchanged),
             kept: get(&self.kept),
+            differing: get(&self.differing),
             withheld: get(&self.withheld),
             incomplete: get(&self.incomplete),
             failed: get(&self.failed),
@@ -223,8 +236,6 @@ struct Restoration<'a> {
     progress: &'a BackupProgress,
     tell: &'a (dyn Fn(&[u8], RestoreEvent) + Sync),
     counts: Counts,
-    /// Numbers the temporary files.
-    temporary: AtomicU64,
 }
 
 /// A file that is to be written.
@@ -244,8 +255,10 @@ struct Open {
     size: u64,
     file: File,
     name: CString,
-    /// The name until the file is complete, if something else has the name.
-    temporary: Option<CString>,
+    /// The name until the file is whole.
+    unfinished: CString,
+    /// Whether something else has the name, which is to be replaced.
+    replaces: bool,
     /// The end of the last part that was written.
     end: AtomicU64,
     has_failed: AtomicBool,
@@ -258,15 +271,27 @@ enum Job {
 }
 
 /// Whether something is in the place of an entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Way {
     Free,
     Taken,
+}
+
+/// What is in the place of an entry, beside the entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Likeness {
+    /// It is as it would be restored.
+    Same,
+    /// It has the same content, and other metadata.
+    Alike,
+    Different,
 }
 
 impl Restoration<'_> {
     fn event(&self, path: &[u8], event: RestoreEvent) {
         let count = match event {
             RestoreEvent::Kept => &self.counts.kept,
+            RestoreEvent::Differs => &self.counts.differing,
             RestoreEvent::Withheld { .. } => &self.counts.withheld,
             RestoreEvent::Incomplete { .. } => &self.counts.incomplete,
             RestoreEvent::Failed { .. } => &self.counts.failed,
@@ -485,56 +510,72 @@ impl Restoration<'_> {
         }
     }
 
-    /// Creates a file, under a temporary name if there is one already that is to be replaced.
+    /// Creates a file, under another name until it is whole.
     fn open(&self, job: FileJob, content: &[Part]) -> Option<Open> {
         let FileJob { path, folder, meta, size, .. } = job;
         let name = name_of(&path);
-        let mut temporary = None;
-        let mut file = create(&folder, &name);
-        if matches!(file, Err(Errno::EXIST)) {
-            let is_same = |found: &Stat| {
-                let kind = FileType::from_raw_mode(found.st_mode);
-                kind == FileType::RegularFile
-                    && u64::try_from(found.st_size) == Ok(size)
-                    && has_meta(found, &meta, self.options)
-                    && self.has_attributes(&folder, &name, &meta)
-                    && (self.options.overwrite != Overwrite::IfDifferent
-                        || self.has_content(&folder, &name, &path, content))
-            };
-            match self.judge_existing(&path, &folder, &name, meta.mtime, is_same) {
-                Some(Way::Taken) => {
-                    // An interrupted run can have left such a file.
-                    for _ in 0..TEMPORARY_TRIES {
-                        let own = self.temporary_name();
-                        file = create(&folder, &own);
-                        temporary = Some(own);
-                        if !matches!(file, Err(Errno::EXIST)) {
-                            break;
-                        }
-                    }
-                }
-                Some(Way::Free) => file = create(&folder, &name),
-                None => return None,
-            }
-        }
-        match file {
-            Ok(file) => Some(Open {
+        let likeness = |found: &Stat| {
+            self.likeness_of_file(found, &folder, &name, &path, (&meta, size, content))
+        };
+        let way = self.judge_existing(&path, &folder, &name, meta.mtime, likeness)?;
+        let make = |own: &CStr| unfinished::create(&folder, own);
+        match unfinished::make(&folder, &name, |own| self.has_beside(&path, own), make) {
+            Ok((file, unfinished)) => Some(Open {
                 path,
                 folder,
                 meta,
                 size,
-                file: File::from(file),
+                file,
                 name,
-                temporary,
+                unfinished,
+                replaces: way == Way::Taken,
                 end: AtomicU64::new(0),
                 has_failed: AtomicBool::new(false),
                 error: Mutex::new(None),
             }),
             Err(error) => {
-                self.fail(&path, error.into());
+                self.fail(&path, error);
                 None
             }
         }
+    }
+
+    /// Whether the snapshot has something of this name in the folder of an entry.
+    fn has_beside(&self, path: &[u8], name: &CStr) -> bool {
+        let folder = parents(path).last().map_or(&b""[..], |folder| folder);
+        let slash: &[u8] = if folder.is_empty() { b"" } else { b"/" };
+        let beside = [folder, slash, name.to_bytes()].concat();
+        // If the tree cannot be read there, nothing may be taken for a file that was left.
+        !matches!(self.tree.get(&beside), Ok(None))
+    }
+
+    /// Compares something in the place of a file with the file: its metadata, and where it matters
+    /// its content.
+    fn likeness_of_file(
+        &self,
+        found: &Stat,
+        folder: &OwnedFd,
+        name: &CStr,
+        path: &[u8],
+        (meta, size, content): (&Meta, u64, &[Part]),
+    ) -> Likeness {
+        let overwrite = self.options.overwrite;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile
+            || u64::try_from(found.st_size) != Ok(size)
+        {
+            return Likeness::Different;
+        }
+        let is_same =
+            has_meta(found, meta, self.options) && self.has_attributes(folder, name, meta);
+        let compares = match overwrite {
+            Overwrite::Never => !is_same,
+            Overwrite::IfDifferent => is_same,
+            Overwrite::IfChanged | Overwrite::IfNewer | Overwrite::Always => false,
+        };
+        if compares && !self.has_content(folder, name, path, content) {
+            return Likeness::Different;
+        }
+        if is_same { Likeness::Same } else { Likeness::Alike }
     }
 
     /// Whether something has the attributes of an entry, as far as they would be restored.
@@ -554,35 +595,6 @@ impl Restoration<'_> {
         })
     }
 
-    fn temporary_name(&self) -> CString {
-        let number = self.temporary.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".talaria-restore-{}-{number}", std::process::id());
-        CString::new(name).expect("there is no NUL")
-    }
-
-    /// Removes something in the place of an entry that may be replaced. `false`: the place is
-    /// taken, and that was told.
-    fn makes_room(
-        &self,
-        path: &[u8],
-        folder: &OwnedFd,
-        name: &CStr,
-        time: Time,
-        is_same: impl FnOnce(&Stat) -> bool,
-    ) -> bool {
-        match self.judge_existing(path, folder, name, time, is_same) {
-            None => false,
-            Some(Way::Free) => true,
-            Some(Way::Taken) => match unlinkat(folder, name, AtFlags::empty()) {
-                Ok(()) => true,
-                Err(error) => {
-                    self.fail(path, error.into());
-                    false
-                }
-            },
-        }
-    }
-
     /// Decides what happens to something in the place of an entry. `None`: it stays, and that was
     /// told.
     fn judge_existing(
@@ -591,7 +603,7 @@ impl Restoration<'_> {
         folder: &OwnedFd,
         name: &CStr,
         time: Time,
-        is_same: impl FnOnce(&Stat) -> bool,
+        likeness: impl FnOnce(&Stat) -> Likeness,
     ) -> Option<Way> {
         let found = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => found,
@@ -601,15 +613,25 @@ impl Restoration<'_> {
                 return None;
             }
         };
-        if self.options.overwrite == Overwrite::Never {
-            self.event(path, RestoreEvent::Kept);
-            return None;
+        let overwrite = self.options.overwrite;
+        if overwrite != Overwrite::Always {
+            match likeness(&found) {
+                Likeness::Same => {
+                    self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+                Likeness::Alike if overwrite == Overwrite::Never => {
+                    self.event(path, RestoreEvent::Kept);
+                    return None;
+                }
+                Likeness::Different if overwrite == Overwrite::Never => {
+                    self.event(path, RestoreEvent::Differs);
+                    return None;
+                }
+                Likeness::Alike | Likeness::Different => {}
+            }
         }
-        if self.options.overwrite != Overwrite::Always && is_same(&found) {
-            self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        if self.options.overwrite == Overwrite::IfNewer && time_of(&found) >= time {
+        if overwrite == Overwrite::IfNewer && time_of(&found) >= time {
             self.event(path, RestoreEvent::Kept);
             return None;
         }
@@ -631,7 +653,6 @@ impl Restoration<'_> {
     /// Gives a written file its length, metadata and name; removes it if it has failed.
     fn complete(&self, open: &Open) {
         let error = open.error.lock().take();
-        let written = open.temporary.as_ref().unwrap_or(&open.name);
         let finish = || -> io::Result<()> {
             // A hole at the end is not written.
             if open.end.load(Ordering::Relaxed) < open.size {
@@ -639,10 +660,7 @@ impl Restoration<'_> {
             }
             let mut tell = |event| self.event(&open.path, event);
             apply(&Object::open(&open.file), &open.meta, self.options, &mut tell);
-            if open.temporary.is_some() {
-                renameat(&open.folder, written, &open.folder, &open.name)?;
-            }
-            Ok(())
+            unfinished::finish(&open.folder, &open.unfinished, &open.name, open.replaces)
         };
         let result = match error {
             Some(error) => Err(error),
@@ -659,7 +677,7 @@ impl Restoration<'_> {
                 BackupProgress::add(&self.progress.bytes, open.size);
             }
             Err(source) => {
-                let _ = unlinkat(&open.folder, written, AtFlags::empty());
+                let _ = unlinkat(&open.folder, &open.unfinished, AtFlags::empty());
                 if !matches!(source, BackupError::Cancelled) {
                     self.event(&open.path, RestoreEvent::Failed { source });
                 }
@@ -706,16 +724,21 @@ impl Restoration<'_> {
             return true;
         }
         match (folder, meta) {
-            (Ok(folder), Some(meta)) => {
-                let mut tell = |event| self.event(&path, event);
-                apply(&Object::open(&*folder), &meta, self.options, &mut tell);
-                self.counts.folders.fetch_add(1, Ordering::Relaxed);
-                BackupProgress::add(&self.progress.entries, 1);
+            (Ok(folder), Some(meta)) => self.finish_folder(&path, &folder, &meta),
+            (Ok(folder), None) => {
+                let _ = fchmod(&folder, Mode::RWXU);
             }
-            (Ok(_), None) => {}
             (Err(source), _) => self.fail(&path, source),
         }
         true
+    }
+
+    /// Gives a folder its metadata.
+    fn finish_folder(&self, path: &[u8], folder: &OwnedFd, meta: &Meta) {
+        let mut tell = |event| self.event(path, event);
+        apply(&Object::open(folder), meta, self.options, &mut tell);
+        self.counts.folders.fetch_add(1, Ordering::Relaxed);
+        BackupProgress::add(&self.progress.entries, 1);
     }
 
     /// Makes an entry that is neither a folder nor a file.
@@ -734,35 +757,54 @@ impl Restoration<'_> {
             return Ok(());
         }
         let name = name_of(path);
-        let is_same = |found: &Stat| is_same_node(found, &entry.node, folder, &name);
-        let time = entry.node.meta().map(|meta| meta.mtime).unwrap_or_default();
-        if !self.makes_room(path, folder, &name, time, is_same) {
-            return Ok(());
-        }
-        let make = |kind, device| mknodat(folder, &name, kind, Mode::RUSR | Mode::WUSR, device);
-        let made = match &entry.node {
-            Node::Symlink { target, .. } => symlinkat(target.as_slice(), folder, &name),
-            Node::Fifo(_) => make(FileType::Fifo, 0),
-            Node::Device { block: true, major, minor, .. } => {
-                make(FileType::BlockDevice, makedev(*major, *minor))
+        let likeness = |found: &Stat| {
+            if is_same_node(found, &entry.node, folder, &name) {
+                Likeness::Same
+            } else {
+                Likeness::Different
             }
-            Node::Device { major, minor, .. } => {
-                make(FileType::CharacterDevice, makedev(*major, *minor))
-            }
-            Node::File { .. } | Node::Directory(_) | Node::HardLink { .. } => return Ok(()),
         };
-        let object = made.map_err(io::Error::from).and_then(|()| match &entry.node {
-            Node::Symlink { .. } => Ok(Object::Symlink(folder, &name)),
-            _ => Object::special(folder, &name),
-        });
-        match (object, entry.node.meta()) {
-            (Ok(object), Some(meta)) => {
-                apply(&object, meta, self.options, &mut |event| self.event(path, event));
+        let time = entry.node.meta().map(|meta| meta.mtime).unwrap_or_default();
+        let Some(way) = self.judge_existing(path, folder, &name, time, likeness) else {
+            return Ok(());
+        };
+        let make = |own: &CStr| -> io::Result<()> {
+            let special =
+                |kind, device| mknodat(folder, own, kind, Mode::RUSR | Mode::WUSR, device);
+            match &entry.node {
+                Node::Symlink { target, .. } => symlinkat(target.as_slice(), folder, own)?,
+                Node::Fifo(_) => special(FileType::Fifo, 0)?,
+                Node::Device { block: true, major, minor, .. } => {
+                    special(FileType::BlockDevice, makedev(*major, *minor))?;
+                }
+                Node::Device { major, minor, .. } => {
+                    special(FileType::CharacterDevice, makedev(*major, *minor))?;
+                }
+                Node::File { .. } | Node::Directory(_) | Node::HardLink { .. } => {
+                    unreachable!("these are made elsewhere")
+                }
+            }
+            Ok(())
+        };
+        let result = unfinished::make(folder, &name, |own| self.has_beside(path, own), make)
+            .and_then(|((), own)| {
+                let object = match &entry.node {
+                    Node::Symlink { .. } => Object::Symlink(folder, &own),
+                    _ => Object::special(folder, &own)?,
+                };
+                if let Some(meta) = entry.node.meta() {
+                    apply(&object, meta, self.options, &mut |event| self.event(path, event));
+                }
+                unfinished::finish(folder, &own, &name, way == Way::Taken).inspect_err(|_| {
+                    let _ = unlinkat(folder, &own, AtFlags::empty());
+                })
+            });
+        match result {
+            Ok(()) => {
                 self.counts.others.fetch_add(1, Ordering::Relaxed);
                 BackupProgress::add(&self.progress.entries, 1);
             }
-            (Err(source), _) => self.fail(path, source),
-            (Ok(_), None) => {}
+            Err(source) => self.fail(path, source),
         }
         Ok(())
     }
@@ -802,16 +844,28 @@ impl Restoration<'_> {
             if !is_same_node(&found, &node, &parent, &source_name) {
                 continue;
             }
-            let is_same =
-                |other: &Stat| (other.st_dev, other.st_ino) == (found.st_dev, found.st_ino);
-            if let Ok(other) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)
-                && is_same(&other)
-            {
-                self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
-                return Ok(());
-            }
+            let likeness = |other: &Stat| {
+                if (other.st_dev, other.st_ino) == (found.st_dev, found.st_ino) {
+                    return Likeness::Same;
+                }
+                let alike = match &node {
+                    Node::File { meta, size, content } => {
+                        let file = (meta, *size, content.as_slice());
+                        self.likeness_of_file(other, folder, &name, path, file)
+                            != Likeness::Different
+                    }
+                    node => is_same_node(other, node, folder, &name),
+                };
+                if alike { Likeness::Alike } else { Likeness::Different }
+            };
             let time = node.meta().map(|meta| meta.mtime).unwrap_or_default();
-            if !self.makes_room(path, folder, &name, time, is_same) {
+            let Some(way) = self.judge_existing(path, folder, &name, time, likeness) else {
+                return Ok(());
+            };
+            if way == Way::Taken
+                && let Err(error) = unlinkat(folder, &name, AtFlags::empty())
+            {
+                self.fail(path, error.into());
                 return Ok(());
             }
             // Never through a symbolic link: without a flag, the call links the link itself.
@@ -860,12 +914,6 @@ enum Pass {
 fn is_small(content: &[Part]) -> bool {
     content.len() <= SMALL_PARTS_MAX
         && !content.iter().any(|part| matches!(part, Part::List { .. }))
-}
-
-/// Creates a file that is not there. Nothing is followed or opened.
-fn create(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
 }
 
 fn time_of(found: &Stat) -> Time {

@@ -9,12 +9,17 @@ use rustix::fs::{
     AtFlags, Mode, OFlags, ResolveFlags, fchmod, fstat, mkdirat, openat, openat2, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::entry::Meta;
 use crate::tree::{is_beneath, parents};
 
 /// Folders that are open at the same time.
 const OPEN_MAX: usize = 64;
+
+/// The mode of a folder that a restore has made, until everything is in it: what a folder hardly
+/// ever has. A restore that was killed leaves it, and the next one completes the folder.
+pub(super) const UNFINISHED: Mode = Mode::RWXU.union(Mode::SVTX);
 
 /// A component of a path of a tree: it is not empty, `.` or `..`, and has no `/`.
 pub(super) fn name_of(path: &[u8]) -> CString {
@@ -77,7 +82,8 @@ struct Level {
 pub(super) enum State {
     /// The folder is not made yet.
     Unmade,
-    /// The folder is there. `new`: it was not there before.
+    /// The folder is there. `new`: it was not there before this restore, or the same one that was
+    /// interrupted.
     There { new: bool },
     /// The folder cannot be made.
     Failed,
@@ -184,7 +190,7 @@ impl Folders {
 
 /// Opens a folder, or makes it.
 fn make_folder(parent: &OwnedFd, name: &CStr, obstacle: Obstacle) -> io::Result<(OwnedFd, bool)> {
-    let make = || mkdirat(parent, name, Mode::RWXU);
+    let make = || mkdirat(parent, name, UNFINISHED);
     let mut made = make();
     let mut opened = match made {
         Ok(()) | Err(Errno::EXIST) => open_folder(parent, name),
@@ -200,7 +206,18 @@ fn make_folder(parent: &OwnedFd, name: &CStr, obstacle: Obstacle) -> io::Result<
         made?;
         opened = open_folder(parent, name);
     }
-    Ok((opened?, made.is_ok()))
+    let opened = opened?;
+    let is_new = made.is_ok() || is_unfinished(&opened);
+    Ok((opened, is_new))
+}
+
+/// Whether a restore has made this folder that did not come to its end. The set-group-ID bit comes
+/// from the folder above.
+pub(super) fn is_unfinished(folder: &OwnedFd) -> bool {
+    fstat(folder).is_ok_and(|found| {
+        let mode = Mode::from_raw_mode(found.st_mode).difference(Mode::SGID);
+        mode == UNFINISHED && found.st_uid == geteuid().as_raw()
+    })
 }
 
 /// Lets its owner write in a folder that is there and gets its mode again at the end. Where this

@@ -88,6 +88,7 @@ fn run(
     let tell = |path: &[u8], event: RestoreEvent| {
         let text = match event {
             RestoreEvent::Kept => "kept".to_owned(),
+            RestoreEvent::Differs => "differs".to_owned(),
             RestoreEvent::Withheld { what } => format!("withheld: {what}"),
             RestoreEvent::Incomplete { what, source } => format!("incomplete: {what}: {source}"),
             RestoreEvent::Failed { source } => format!("failed: {source}"),
@@ -98,7 +99,8 @@ fn run(
     let report = restore(&tree, target, options, &BackupProgress::default(), &tell)?;
     let mut events = events.into_inner();
     events.sort();
-    let count = report.kept + report.withheld + report.incomplete + report.failed;
+    let count =
+        report.kept + report.differing + report.withheld + report.incomplete + report.failed;
     assert_eq!(count, events.len() as u64, "{events:?}");
     Ok((report, events))
 }
@@ -274,8 +276,8 @@ fn overwrite_policies_decide_about_existing_files() {
 
     let inode = prepare();
     let (report, events) = with(Overwrite::Never);
-    let kept = ["changed", "link", "same"].map(|name| (name.to_owned(), "kept".to_owned()));
-    assert_eq!(events, kept);
+    let differ = ["changed", "link"].map(|name| (name.to_owned(), "differs".to_owned()));
+    assert_eq!((events, report.unchanged), (differ.to_vec(), 1));
     assert_eq!(fs::read(target.join("changed")).unwrap(), b"local");
     assert_eq!(fs::read_link(target.join("link")).unwrap(), Path::new("/nowhere"));
     assert_eq!(fs::read(target.join("folder/new")).unwrap(), b"snapshot");
@@ -879,16 +881,61 @@ fn newer_files_stay_and_different_contents_and_attributes_are_found() {
             attribute.is_err() && fs::read(path).unwrap() == fs::read(source.join(name)).unwrap()
         };
         let restored: Vec<&str> = names.iter().filter(is_restored).copied().collect();
-        let kept = events.iter().filter(|(_, what)| what == "kept").count();
+        let told = (report.unchanged, report.kept, report.differing);
+        assert_eq!(events.len() as u64, report.kept + report.differing);
         let link = fs::read_link(target.join("link")).unwrap();
-        (restored, report.files, kept, link.to_str() == Some("there"))
+        (restored, report.files, told, link.to_str() == Some("there"))
     };
     use Overwrite::{Always, IfChanged, IfDifferent, IfNewer, Never};
-    assert_eq!(replaced(Never), (vec!["same"], 0, 7, false));
-    assert_eq!(replaced(IfChanged), (vec!["same", "attribute", "older", "newer"], 3, 0, true));
-    assert_eq!(replaced(IfDifferent), (names.to_vec(), 5, 0, true));
-    assert_eq!(replaced(IfNewer), (vec!["same", "older"], 1, 3, false));
-    assert_eq!(replaced(Always), (names.to_vec(), 6, 0, true));
+    assert_eq!(replaced(Never), (vec!["same"], 0, (3, 1, 3), false));
+    let changed = vec!["same", "attribute", "older", "newer"];
+    assert_eq!(replaced(IfChanged), (changed, 3, (3, 0, 0), true));
+    assert_eq!(replaced(IfDifferent), (names.to_vec(), 5, (1, 0, 0), true));
+    assert_eq!(replaced(IfNewer), (vec!["same", "older"], 1, (3, 3, 0), false));
+    assert_eq!(replaced(Always), (names.to_vec(), 6, (0, 0, 0), true));
+}
+
+/// The states that a kill can leave are made by hand here; the command is killed in the tests of the
+/// command.
+#[test]
+fn what_an_interrupted_restore_left_is_completed_and_nothing_else_is_taken_for_it() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, target) = (place.join("source"), place.join("target"));
+    write(&source.join("folder/file"), &random(300_000, 1));
+    symlink("file", source.join("folder/link")).unwrap();
+    // A file of the snapshot whose name is the one that another file has while it is written.
+    let name = unfinished::name_for(c"taken", 0);
+    let taken = source.join(name.to_str().unwrap());
+    write(&taken, b"a file like any other");
+    write(&source.join("taken"), b"content");
+    for name in ["folder/file", "folder/link", "folder", "taken"] {
+        set_time(&source.join(name), 1_000_000_000, 5);
+    }
+    let (chunks, root) = snapshot(&source);
+    let left =
+        |name: &CStr| target.join("folder").join(unfinished::name_for(name, 0).to_str().unwrap());
+
+    fs::create_dir_all(target.join("folder")).unwrap();
+    fs::set_permissions(target.join("folder"), fs::Permissions::from_mode(0o1700)).unwrap();
+    fs::write(left(c"file"), b"part").unwrap();
+    fs::set_permissions(left(c"file"), fs::Permissions::from_mode(0o400)).unwrap();
+    symlink("file", left(c"link")).unwrap();
+    let (report, events) = run(&chunks, root, &target, &options()).unwrap();
+    assert_eq!((report.files, report.others, report.folders, events), (3, 1, 1, vec![]));
+    assert_same(&source, &target);
+
+    // What another restore has in work is not touched.
+    fs::remove_dir_all(&target).unwrap();
+    fs::create_dir_all(target.join("folder")).unwrap();
+    let folder = open_target(&target.join("folder")).unwrap();
+    let in_work = unfinished::create(&folder, &unfinished::name_for(c"file", 0)).unwrap();
+    in_work.write_all_at(b"part", 0).unwrap();
+    let (report, events) = run(&chunks, root, &target, &options()).unwrap();
+    // The folder was there before, and was no unfinished one.
+    assert_eq!((report.files, report.folders, events), (3, 0, vec![]));
+    assert_eq!(fs::read(left(c"file")).unwrap(), b"part");
+    assert!(fs::read(target.join("folder/file")).unwrap() == random(300_000, 1));
 }
 
 /// Only root may give files away.

@@ -1,8 +1,9 @@
 //! What a person wants to have restored, and what is said of each path.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::thread;
 
@@ -10,6 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, Stat, openat};
 
 use super::super::owners::Owners;
 use super::super::select::{PathSelection, Verdict};
+use super::beneath::UNFINISHED;
 use crate::entry::{Entry, Meta, Node};
 use crate::error::{BackupError, Result};
 use crate::progress::BackupProgress;
@@ -60,8 +62,12 @@ pub struct RestoreOptions {
 /// Something that a person should know about a path.
 #[derive(Debug)]
 pub enum RestoreEvent {
-    /// Something is in its place and was left there, as [`Overwrite`] says.
+    /// Something is in its place and was left there, as [`Overwrite`] says: the same content with
+    /// other metadata, or something newer that was to be left.
     Kept,
+    /// Something else is in its place and was left there, as [`Overwrite::Never`] says. The restored
+    /// folder is not as the snapshot.
+    Differs,
     /// A part of it needs [`RestoreOptions::privileged`] and was left out.
     Withheld {
         /// The part, in words.
@@ -97,13 +103,34 @@ pub(super) fn base_of<'a>(tree: &Tree<'_>, subfolder: &'a [u8]) -> Result<&'a [u
     }
 }
 
+/// The metadata of the folder of the snapshot that becomes the target. `None` if that is the whole
+/// snapshot, or the subfolder is a file.
+pub(super) fn meta_of(tree: &Tree<'_>, subfolder: &[u8]) -> Result<Option<Meta>> {
+    match tree.get(subfolder)? {
+        Some(Entry { node: Node::Directory(meta), .. }) if !subfolder.is_empty() => Ok(Some(meta)),
+        _ => Ok(None),
+    }
+}
+
 pub(super) fn target_failed(target: &Path, source: io::Error) -> BackupError {
     let path = escaped(target.as_os_str().as_encoded_bytes(), Place::Last);
     BackupError::File { path, source }
 }
 
-pub(super) fn make_target(target: &Path) -> Result<()> {
-    fs::create_dir_all(target).map_err(|error| target_failed(target, error))
+/// Makes the target and the folders above it, where they are not there. With `marks`, the target
+/// has the mode of a folder that is not whole yet.
+pub(super) fn make_target(target: &Path, marks: bool) -> Result<()> {
+    let mut make = DirBuilder::new();
+    if marks {
+        if let Some(above) = target.parent() {
+            fs::create_dir_all(above).map_err(|error| target_failed(target, error))?;
+        }
+        make.mode(UNFINISHED.bits());
+    }
+    match make.recursive(!marks).create(target) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(|error| target_failed(target, error)),
+    }
 }
 
 pub(super) fn open_target(target: &Path) -> Result<OwnedFd> {

@@ -27,7 +27,10 @@ use crate::terminal::Paint;
 /// before it is written.
 ///
 /// If a path cannot be restored, talaria names it, restores everything else, and ends with exit
-/// status 5.
+/// status 5. The same holds for a path where something else is, which is left as it is without
+/// --overwrite.
+///
+/// A restore that was interrupted completes if the same command is run again.
 ///
 /// With --verify, talaria reads the files again at the end and compares them with the snapshot. The
 /// exit status is 5 if one differs.
@@ -127,9 +130,6 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         session.read(name, args.client.client.as_ref(), cx.now, &mut teller(cx))?;
     if args.owners_by_name {
         options.names = Owners::by_name(&listed.snapshot);
-    }
-    let tree = Tree::new(&reader, listed.snapshot.root);
-    let places = if args.map.is_empty() {
         for stranger in options.names.strangers() {
             let kind = if stranger.is_group { "group" } else { "user" };
             cx.status(format_args!(
@@ -140,6 +140,9 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
                 stranger.number,
             ));
         }
+    }
+    let tree = Tree::new(&reader, listed.snapshot.root);
+    let places = if args.map.is_empty() {
         vec![(args.target.clone(), options)]
     } else {
         map_folders(&tree, &args.target, &args.map, &options)?
@@ -173,7 +176,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         let mut json = serde_json::json!({
             "action": "backup restore", "id": listed.id.to_string(), "files": report.files,
             "bytes": report.bytes, "folders": report.folders, "others": report.others,
-            "unchanged": report.unchanged, "kept": report.kept, "withheld": report.withheld,
+            "unchanged": report.unchanged, "kept": report.kept,
+            "kept_different": report.differing, "withheld": report.withheld,
             "incomplete": report.incomplete, "failed": report.failed,
         });
         if args.verify {
@@ -193,7 +197,10 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             ));
         }
     }
-    let is_whole = report.failed == 0 && report.incomplete == 0 && verified.different == 0;
+    let is_whole = report.failed == 0
+        && report.incomplete == 0
+        && report.differing == 0
+        && verified.different == 0;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(5) })
 }
 
@@ -206,6 +213,10 @@ fn tell_event(path: &[u8], event: RestoreEvent, paint: Paint, cx: &Context) {
     match event {
         // Their number stands at the end.
         RestoreEvent::Kept => {}
+        RestoreEvent::Differs => cx.status(format_args!(
+            "{}: {name} was there, is not as in the snapshot, and was left as it is",
+            paint.bad("Different")
+        )),
         RestoreEvent::Withheld { what } => cx.status(format_args!(
             "{}: {name}: {what} is left out without --privileged.",
             paint.doubtful("Warning")
@@ -230,6 +241,7 @@ fn report_in_words(report: &RestoreReport, args: &Args, cx: &Context) {
     for (count, what) in [
         (report.unchanged, "already as in the snapshot"),
         (report.kept, "already there and left as it was: see --overwrite"),
+        (report.differing, "not as in the snapshot, and left as it was: see --overwrite"),
         (report.withheld, "restored without privileged parts: see --privileged"),
         (report.incomplete, "restored in part"),
         (report.failed, "not restored"),
