@@ -85,6 +85,12 @@ pub trait Backend: Send + Sync {
     }
 }
 
+/// Whether an error of a storage is that of one object only: the storage answers otherwise. A bad
+/// sector is one, a lost connection is not.
+pub(crate) fn is_of_one_object(backend: &dyn Backend, error: &BackupError) -> bool {
+    error.is_of_storage() && backend.list("config").is_ok_and(|objects| !objects.is_empty())
+}
+
 /// Reads an object of at most `limit` bytes and parses it. If a copy of it is damaged, the object
 /// itself is read.
 ///

@@ -21,6 +21,9 @@ pub enum Irregularity {
         number: u64,
         /// Its identifier.
         id: Id,
+        /// `None` if this machine has seen it, or the client itself names it. Otherwise only this
+        /// other client names it, and may be wrong or a thief.
+        claimed_by: Option<Fingerprint>,
     },
     /// A client has two snapshots with one number: its state was rolled back, or its key is in two
     /// places.
@@ -39,8 +42,12 @@ impl fmt::Display for Irregularity {
             None => "the unsigned chain".to_owned(),
         };
         match self {
-            Self::Missing { client, number, id } => {
-                write!(f, "snapshot {number} ({id}) of {} is missing", name(client))
+            Self::Missing { client, number, id, claimed_by } => {
+                write!(f, "snapshot {number} ({id}) of {} is missing", name(client))?;
+                match claimed_by {
+                    None => Ok(()),
+                    Some(by) => write!(f, ", as only client {} says", by.to_hex()),
+                }
             }
             Self::Branched { client, number } => {
                 write!(f, "{} has two snapshots with the number {number}", name(client))
@@ -69,6 +76,10 @@ pub fn heads(snapshots: &[Listed]) -> Heads {
 /// The faults in the chains of all snapshots that count and were not forgotten, given the heads
 /// that the caller has seen before. Snapshots name the snapshot before them and the heads of other
 /// clients, so only a tail that nobody here has seen can be missing without a trace.
+///
+/// No word hides another: each identifier that somebody names for a place must be there or
+/// forgotten. What this machine has seen and what the client itself names is sure. Of what another
+/// client says of a client, only the newest is told.
 #[must_use]
 pub fn irregularities(
     snapshots: &[Listed],
@@ -76,10 +87,14 @@ pub fn irregularities(
     seen: &Heads,
 ) -> Vec<Irregularity> {
     let mut by_place: BTreeMap<(Option<Fingerprint>, u64), Vec<Id>> = BTreeMap::new();
-    let mut named: BTreeMap<(Option<Fingerprint>, u64), Id> = BTreeMap::new();
+    let mut named: BTreeMap<(Option<Fingerprint>, u64), BTreeSet<Id>> = BTreeMap::new();
+    let mut claimed: BTreeMap<(Fingerprint, Fingerprint), Head> = BTreeMap::new();
     for (client, head) in seen {
-        named.insert((client.clone(), head.number), head.id);
+        named.entry((client.clone(), head.number)).or_default().insert(head.id);
     }
+    // A snapshot that no longer counts is not missing.
+    let there: BTreeSet<Id> = snapshots.iter().map(|listed| listed.id).collect();
+    let is_explained = |id: &Id| there.contains(id) || forgotten.contains(id);
     for Listed { id, snapshot, standing, .. } in snapshots {
         if !standing.counts() {
             continue;
@@ -87,18 +102,42 @@ pub fn irregularities(
         let client = &snapshot.client;
         by_place.entry((client.clone(), snapshot.number)).or_default().push(*id);
         if let Some(previous) = snapshot.previous {
-            named.insert((client.clone(), snapshot.number.saturating_sub(1)), previous);
+            let place = (client.clone(), snapshot.number.saturating_sub(1));
+            named.entry(place).or_default().insert(previous);
         }
-        for (client, head) in &snapshot.heads {
-            named.insert((Some(client.clone()), head.number), head.id);
+        for (other, head) in snapshot.heads.iter().filter(|(_, head)| !is_explained(&head.id)) {
+            match client {
+                Some(client) if client != other => {
+                    let newest = claimed.entry((client.clone(), other.clone())).or_insert(*head);
+                    if newest.number < head.number {
+                        *newest = *head;
+                    }
+                }
+                // Without signatures, all words are equal.
+                _ => {
+                    let place = (Some(other.clone()), head.number);
+                    named.entry(place).or_default().insert(head.id);
+                }
+            }
         }
     }
     let mut found = Vec::new();
-    // A snapshot that no longer counts is not missing.
-    let there: BTreeSet<Id> = snapshots.iter().map(|listed| listed.id).collect();
-    for ((client, number), id) in named {
-        if !there.contains(&id) && !forgotten.contains(&id) {
-            found.push(Irregularity::Missing { client, number, id });
+    let mut sure = BTreeSet::new();
+    for ((client, number), ids) in named {
+        for id in ids.into_iter().filter(|id| !is_explained(id)) {
+            sure.insert(id);
+            found.push(Irregularity::Missing {
+                client: client.clone(),
+                number,
+                id,
+                claimed_by: None,
+            });
+        }
+    }
+    for ((by, client), Head { number, id }) in claimed {
+        if !sure.contains(&id) {
+            let (client, claimed_by) = (Some(client), Some(by));
+            found.push(Irregularity::Missing { client, number, id, claimed_by });
         }
     }
     let branched = by_place.into_iter().filter(|(_, ids)| ids.len() > 1);
@@ -129,7 +168,12 @@ mod tests {
             &Forgotten::default(),
             &Heads::new(),
         );
-        let missing = Irregularity::Missing { client: Some(key(1)), number: 2, id: Id([12; 32]) };
+        let missing = Irregularity::Missing {
+            client: Some(key(1)),
+            number: 2,
+            id: Id([12; 32]),
+            claimed_by: None,
+        };
         assert_eq!(gap, [missing]);
         // A tombstone explains it.
         let gap = [chain[0].clone(), chain[2].clone()];
@@ -150,6 +194,40 @@ mod tests {
             irregularities(&[chain[0].clone(), other], &Forgotten::default(), &Heads::new()).len(),
             1
         );
+    }
+
+    #[test]
+    fn no_word_of_another_client_hides_what_is_missing() {
+        let chain =
+            [listed(1, 1, 11, None), listed(1, 2, 12, Some(11)), listed(1, 3, 13, Some(12))];
+        let missing = |number: u64, id: u8, by: Option<u8>| Irregularity::Missing {
+            client: Some(key(1)),
+            number,
+            id: Id([id; 32]),
+            claimed_by: by.map(key),
+        };
+        let thief = |number: u64, heads: &[(u64, u8)]| {
+            let mut thief = listed(2, 1, 20 + u8::try_from(number).unwrap(), None);
+            thief.snapshot.number = number;
+            for (number, id) in heads {
+                let head = Head { number: *number, id: Id([*id; 32]) };
+                thief.snapshot.heads.insert(key(1), head);
+            }
+            thief
+        };
+        let none = Forgotten::default();
+        // The last one is gone, which this machine has seen. Somebody says that the place has
+        // another snapshot, which is there.
+        let found = [chain[0].clone(), chain[1].clone(), thief(1, &[(3, 11)])];
+        assert_eq!(irregularities(&found, &none, &heads(&chain)), [missing(3, 13, None)]);
+        // The same for a gap that the client itself shows.
+        let found = [chain[0].clone(), chain[2].clone(), thief(1, &[(2, 11)])];
+        assert_eq!(irregularities(&found, &none, &Heads::new()), [missing(2, 12, None)]);
+        // What only others say is told with who says it, once for each of them.
+        let mut second = thief(2, &[(998, 98)]);
+        second.snapshot.previous = Some(Id([21; 32]));
+        let found = [&chain[..], &[thief(1, &[(999, 99)]), second]].concat();
+        assert_eq!(irregularities(&found, &none, &Heads::new()), [missing(999, 99, Some(2))]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
+use crate::backend::is_of_one_object;
 use crate::catalog::ListedPacks;
 use crate::chain::irregularities;
 use crate::check::checked::Checked;
@@ -20,7 +21,7 @@ use crate::check::packs::{Adopt, Findings, Found, PackReader};
 use crate::check::trees::{Needed, Trees};
 use crate::chunks::ReadChunks as _;
 use crate::document::DocumentStanding;
-use crate::error::{BackupError, Result};
+use crate::error::Result;
 use crate::id::{Id, Kind, ObjectHash};
 use crate::listed::Listed;
 use crate::located::Present;
@@ -102,8 +103,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Errors of listing; [`BackupError::Cancelled`]; [`BackupError::Refused`] if `keys` read no
-    /// data.
+    /// Errors of listing; [`Cancelled`](crate::BackupError::Cancelled);
+    /// [`Refused`](crate::BackupError::Refused) if `keys` read no data.
     pub fn check(
         &self,
         keys: &Keys,
@@ -122,8 +123,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role
-    /// `prune`. This role may vouch for packs, since it may also delete them.
+    /// The errors of [`Self::check`]; [`Refused`](crate::BackupError::Refused) if the certificate
+    /// has no role `prune`. This role may vouch for packs, since it may also delete them.
     pub fn check_and_promote(
         &self,
         keys: &Keys,
@@ -188,6 +189,7 @@ impl Repository {
         let reader = self.empty_source(keys)?;
         let findings = Findings { hear, checked: &mut checked, bad: &mut bad, source: &mut source };
         let packs = PackReader {
+            backend: &**self.backend(),
             source: &reader,
             keys,
             described: &described,
@@ -200,6 +202,7 @@ impl Repository {
         source.merge()?;
         let lost = self.lost(keys, &bad, &source, progress, now)?;
         let trees = Trees {
+            backend: &**self.backend(),
             source: &source,
             lost: &lost,
             hit: Present::new(Arc::clone(self.scratch())),
@@ -250,7 +253,12 @@ impl Repository {
             if !lost.contains(id)? {
                 match source.read(kind, id) {
                     Ok(_) => {}
-                    Err(error @ BackupError::Storage { .. }) => return Err(error),
+                    Err(error)
+                        if error.is_of_storage()
+                            && !is_of_one_object(&**self.backend(), &error) =>
+                    {
+                        return Err(error);
+                    }
                     Err(_) => {
                         lost.insert(id)?;
                     }

@@ -40,6 +40,14 @@ pub enum BackupError {
         /// The first line of the object.
         found: String,
     },
+    /// A snapshot is missing, so a prune cannot know what it needs.
+    #[error("{what}: a prune would delete what only it needs")]
+    Gap {
+        /// The identifier of the snapshot.
+        id: String,
+        /// The fault in its chain, in words.
+        what: String,
+    },
     /// The configuration does not allow the operation, or the repository is not the expected one.
     #[error("{0}")]
     Refused(String),
@@ -96,7 +104,9 @@ impl BackupError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Missing { .. } | Self::Damaged { .. } | Self::Newer { .. } => ErrorKind::Store,
+            Self::Missing { .. } | Self::Damaged { .. } | Self::Newer { .. } | Self::Gap { .. } => {
+                ErrorKind::Store
+            }
             Self::Exists { .. } | Self::Occupied => ErrorKind::Exists,
             Self::Refused(_) => ErrorKind::Refused,
             Self::NotFound(_) | Self::Empty | Self::NoKey { .. } => ErrorKind::NotFound,

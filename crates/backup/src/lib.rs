@@ -75,6 +75,7 @@ mod error;
 mod files;
 mod forget;
 mod forgotten;
+mod gaps;
 mod id;
 mod index;
 mod lease;

@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
+use crate::backend::is_of_one_object;
 use crate::catalog::ListedPacks;
+use crate::chain::Irregularity;
 use crate::check::checked::Problem;
 use crate::chunks::{ReadChunks as _, WriteChunks as _};
 use crate::config::Role;
@@ -16,6 +18,7 @@ use crate::document::DocumentStanding;
 use crate::epoch::Use;
 use crate::error::{BackupError, Result};
 use crate::forgotten::Forgotten;
+use crate::gaps::Gaps;
 use crate::id::{Id, Kind, ObjectHash, in_folder};
 use crate::index::{self, IndexedPack};
 use crate::lease::{Patience, Waiting};
@@ -26,7 +29,7 @@ use crate::plan::{Plan, Plans, can_rely, may_delete};
 use crate::progress::BackupProgress;
 use crate::repository::{Keys, Repository};
 use crate::sink::{SealIndex, Sink, SinkOptions};
-use crate::snapshot::{PREPARED, SNAPSHOTS, Snapshot};
+use crate::snapshot::{Heads, PREPARED, SNAPSHOTS, Snapshot};
 use crate::source::Source;
 use crate::tree::mark;
 use crate::verified::{Verdicts, Verified};
@@ -38,7 +41,7 @@ const PLAN_PACKS_MAX: usize = 200_000;
 const ATTEMPTS: usize = 5;
 
 /// Options of a prune.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PruneOptions {
     /// Unused bytes in the packs that stay, in per cent of all bytes in them.
     pub max_unused: u32,
@@ -46,11 +49,21 @@ pub struct PruneOptions {
     pub rekey: bool,
     /// The time to wait for runs.
     pub patience: Patience,
+    /// The heads that the caller has seen. One that is not there any more stops the prune.
+    pub seen: Heads,
+    /// Snapshots that are missing, and do not stop it.
+    pub despite_missing: BTreeSet<Id>,
 }
 
 impl Default for PruneOptions {
     fn default() -> Self {
-        Self { max_unused: 5, rekey: false, patience: Patience::default() }
+        Self {
+            max_unused: 5,
+            rekey: false,
+            patience: Patience::default(),
+            seen: Heads::new(),
+            despite_missing: BTreeSet::new(),
+        }
     }
 }
 
@@ -72,6 +85,9 @@ pub struct Pruned {
     /// Snapshots that a run has prepared and not published. Their content stays, until that client
     /// backs up again or somebody forgets them.
     pub prepared: BTreeSet<Id>,
+    /// Snapshots that are missing, as only other clients say. The packs that their clients wrote
+    /// stay, and those that a reader has confirmed.
+    pub claims: Vec<Irregularity>,
     /// Planned packs that stay, since needed chunks in them cannot be read.
     pub kept: BTreeSet<Problem>,
 }
@@ -92,6 +108,7 @@ struct PruneView {
     unreadable: HashSet<ObjectHash>,
     used: Present,
     verified: Verified,
+    gaps: Gaps,
 }
 
 /// The use of a pack.
@@ -152,7 +169,7 @@ impl Repository {
         progress: &BackupProgress,
         now: u32,
     ) -> Result<Pruned> {
-        let view = self.view(keys, progress, now)?;
+        let view = self.view(keys, options, progress, now)?;
         let uses = self.uses(&view, keys, now)?;
         let doomed = self.chosen(&view, &uses, options)?;
         let mut pruned = Pruned {
@@ -160,6 +177,7 @@ impl Repository {
             bytes: view.listed.iter().map(|(_, bytes)| bytes).sum(),
             snapshots: self.forgotten_objects(&view.forgotten)?.len() as u64,
             prepared: view.prepared.clone(),
+            claims: view.gaps.claims.clone(),
             ..Pruned::default()
         };
         for one in uses.iter().filter(|one| doomed.contains(&one.hash)) {
@@ -179,7 +197,8 @@ impl Repository {
     /// # Errors
     ///
     /// [`BackupError::Refused`] if the certificate has no role `prune`, if `keys` read no data, or
-    /// if a snapshot cannot be read, and with it the list of what it needs;
+    /// if a snapshot cannot be read, and with it the list of what it needs; [`BackupError::Gap`] if
+    /// a snapshot is missing;
     /// [`BackupError::Cancelled`]; errors of the storage. After an error, nothing that is needed is
     /// gone, and the next prune continues.
     pub fn prune(
@@ -196,7 +215,7 @@ impl Repository {
             return Err(not_listed());
         }
         let signer = Arc::new(Mutex::new(signer));
-        let view = self.view(keys, progress, now)?;
+        let view = self.view(keys, options, progress, now)?;
         let mut pruned = Pruned {
             packs: view.listed.len() as u64,
             bytes: view.listed.iter().map(|(_, bytes)| bytes).sum(),
@@ -227,8 +246,14 @@ impl Repository {
                 self.write_commit(keys, plan, &mut signer.lock(), now)?;
             }
         }
-        let (view, kept) =
-            self.copy_needed(keys, &doomed, (name, &signer), &mut pruned, progress, now)?;
+        let (view, kept) = self.copy_needed(
+            keys,
+            (&doomed, options),
+            (name, &signer),
+            &mut pruned,
+            progress,
+            now,
+        )?;
         for object in self.forgotten_objects(&view.forgotten)? {
             self.backend().delete(&object)?;
             pruned.snapshots += 1;
@@ -237,9 +262,10 @@ impl Repository {
             self.backend().delete(object)?;
         }
         pruned.prepared.clone_from(&view.prepared);
+        pruned.claims.clone_from(&view.gaps.claims);
         for (pack, bytes) in view.listed.iter().filter(|(pack, _)| doomed.contains(pack)) {
             progress.go_on()?;
-            if !kept.contains(&pack) {
+            if !kept.contains(&pack) && !view.gaps.spare(&pack) {
                 self.backend().delete(&pack_name(&pack))?;
                 pruned.deleted_packs += 1;
                 pruned.deleted_bytes += bytes;
@@ -263,7 +289,13 @@ impl Repository {
     }
 
     /// Reads everything that says which packs are used.
-    fn view(&self, keys: &Keys, progress: &BackupProgress, now: u32) -> Result<PruneView> {
+    fn view(
+        &self,
+        keys: &Keys,
+        options: &PruneOptions,
+        progress: &BackupProgress,
+        now: u32,
+    ) -> Result<PruneView> {
         // In this order: a snapshot is published before its prepared object goes, and packs that a
         // snapshot needs are listed after it.
         let mut prepared = self.prepared(keys, now)?;
@@ -281,6 +313,8 @@ impl Repository {
                 "{error}: nobody can tell what it needs; forget it by its whole identifier to go on"
             )));
         }
+        let PruneOptions { seen, despite_missing, .. } = options;
+        let mut gaps = Gaps::find(&snapshots, &forgotten, seen, despite_missing)?;
         let (verified, _) = self.verified(keys, now)?;
         let listed = self.listed_packs()?;
         let mut source = self.empty_source(keys)?;
@@ -291,6 +325,7 @@ impl Repository {
                 return Ok(());
             }
             source.add(pack)?;
+            gaps.note(pack, standing, &verified)?;
             if standing.is_trusted() {
                 let lines = pack.lines_hash();
                 if *described.entry(pack.hash).or_insert(lines) != lines {
@@ -308,9 +343,14 @@ impl Repository {
             match source.read_pack(&hash) {
                 Ok(pack) => {
                     source.add(&pack.indexed)?;
+                    gaps.note_unknown(&hash);
                     own.insert(hash, pack.indexed);
                 }
-                Err(error @ BackupError::Storage { .. }) => return Err(error),
+                Err(error)
+                    if error.is_of_storage() && !is_of_one_object(&**self.backend(), &error) =>
+                {
+                    return Err(error);
+                }
                 Err(_) => {
                     unreadable.insert(hash);
                 }
@@ -349,6 +389,7 @@ impl Repository {
             unreadable,
             used,
             verified,
+            gaps,
         })
     }
 
@@ -399,7 +440,7 @@ impl Repository {
         let mut chosen = BTreeSet::new();
         let mut stay = Vec::new();
         let newest = self.config().newest_epoch().number;
-        for one in uses {
+        for one in uses.iter().filter(|one| !view.gaps.spare(&one.hash)) {
             let is_old = options.rekey && {
                 let epoch = view.source.epoch_of(&one.hash, one.bytes)?;
                 epoch.is_some_and(|epoch| epoch != newest)
@@ -469,14 +510,14 @@ impl Repository {
     fn copy_needed(
         &self,
         keys: &Keys,
-        doomed: &BTreeSet<ObjectHash>,
+        (doomed, options): (&BTreeSet<ObjectHash>, &PruneOptions),
         (name, signer): (&Fingerprint, &Arc<Mutex<SigningKey>>),
         pruned: &mut Pruned,
         progress: &Arc<BackupProgress>,
         now: u32,
     ) -> Result<(PruneView, HashSet<ObjectHash>)> {
         for _ in 0..ATTEMPTS {
-            let view = self.view(keys, progress, now)?;
+            let view = self.view(keys, options, progress, now)?;
             pruned.kept.clear();
             let mut kept = HashSet::new();
             let mut absent = self.plans(keys, now)?.planned();
@@ -524,6 +565,13 @@ impl Repository {
                         Err(
                             error @ (BackupError::Damaged { .. } | BackupError::Missing { .. }),
                         ) => {
+                            let (object, why) = (pack_name(&pack), error.to_string());
+                            pruned.kept.insert(Problem { object, why });
+                            false
+                        }
+                        Err(error)
+                            if !store.has_failed() && view.source.is_of_one_object(&error) =>
+                        {
                             let (object, why) = (pack_name(&pack), error.to_string());
                             pruned.kept.insert(Problem { object, why });
                             false

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
+use crate::backend::is_of_one_object;
 use crate::check::checked::Checked;
 use crate::check::described::Described;
 use crate::check::packs::Found;
@@ -199,6 +200,8 @@ impl Repository {
                     changed.insert(name);
                 }
                 Err(BackupError::Missing { .. }) => {}
+                // It stays where it is.
+                Err(error) if is_of_one_object(&**self.backend(), &error) => {}
                 Err(error) => return Err(error),
             }
             Ok(())
@@ -253,6 +256,7 @@ impl Repository {
             match copy(kind, id, &good, &all, &mut sink) {
                 // Unreadable content is lost, and was reported.
                 Ok(_) | Err(BackupError::Damaged { .. } | BackupError::Missing { .. }) => Ok(()),
+                Err(error) if !store.has_failed() && all.is_of_one_object(&error) => Ok(()),
                 Err(error) => Err(error),
             }
         })?;

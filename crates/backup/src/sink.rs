@@ -180,7 +180,7 @@ impl Store {
         self.written.lock().clone()
     }
 
-    fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
 

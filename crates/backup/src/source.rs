@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, is_of_one_object};
 use crate::chunks::{CHUNK_BYTES_MAX, ReadChunks};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Identifiers, Kind, ObjectHash, RepositoryId};
@@ -68,6 +68,11 @@ impl Source {
     /// Errors of temporary files.
     pub(crate) fn add(&mut self, pack: &IndexedPack) -> Result<()> {
         self.located.add(pack)
+    }
+
+    /// [`is_of_one_object`], for the storage of this source.
+    pub(crate) fn is_of_one_object(&self, error: &BackupError) -> bool {
+        is_of_one_object(&*self.backend, error)
     }
 
     /// Makes searches fast, after the last [`Self::add`].

@@ -52,6 +52,9 @@ impl Checked {
             BackupError::Newer { name, found } => {
                 self.add(name, format!("its format is newer: {found}"));
             }
+            BackupError::Storage { name, source } => {
+                self.add(name, format!("it cannot be read: {source}"));
+            }
             BackupError::Message { name, source } => self.add(name, source.to_string()),
             error => self.add("repository", error.to_string()),
         }

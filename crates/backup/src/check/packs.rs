@@ -5,7 +5,9 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use rustix::io::Errno;
 
+use crate::backend::{Backend, is_of_one_object};
 use crate::check::checked::Checked;
 use crate::check::described::Descriptions;
 use crate::error::{BackupError, Result};
@@ -17,13 +19,17 @@ use crate::progress::BackupProgress;
 use crate::repository::Keys;
 use crate::source::Source;
 
+/// The error of a disk that cannot read a sector.
+const EIO: i32 = Errno::IO.raw_os_error();
+
 /// A pack that was read to its end.
 pub(crate) enum Found<'a> {
     /// It is whole, and all its identifiers are right.
     Good(&'a IndexedPack),
     /// As [`Self::Good`], and no index describes it whose signer may.
     Adopted(&'a IndexedPack),
-    /// It differs from what was written, or has a chunk that does not match its name.
+    /// It differs from what was written, has a chunk that does not match its name, or is on a disk
+    /// that cannot read it.
     Damaged(ObjectHash),
 }
 
@@ -36,6 +42,7 @@ pub(super) enum Adopt {
 
 /// Reads packs and notes what it finds.
 pub(super) struct PackReader<'a> {
+    pub(super) backend: &'a dyn Backend,
     pub(super) source: &'a Source,
     pub(super) keys: &'a Keys,
     pub(super) described: &'a Descriptions,
@@ -82,8 +89,16 @@ impl PackReader<'_> {
         adopt: Adopt,
     ) -> Result<()> {
         let (why, is_bad) = match pack {
-            Err(error @ (BackupError::Storage { .. } | BackupError::Refused(_))) => {
-                return Err(error);
+            Err(error @ BackupError::Refused(_)) => return Err(error),
+            Err(error) if error.is_of_storage() => {
+                if !is_of_one_object(self.backend, &error) {
+                    return Err(error);
+                }
+                // Otherwise nothing is known of its content, so nobody says that it is damaged.
+                if is_of_medium(&error) {
+                    (self.findings.lock().hear)(Found::Damaged(*hash))?;
+                }
+                (Some(error), true)
             }
             Err(error) => {
                 // Without the key of its epoch, nobody can tell whether it is damaged.
@@ -136,4 +151,9 @@ impl PackReader<'_> {
         let why = why.map(|why| BackupError::damaged(pack_name(hash), why));
         Ok((why, damaged > 0 || is_odd))
     }
+}
+
+/// Whether a disk says that it cannot read an object.
+fn is_of_medium(error: &BackupError) -> bool {
+    matches!(error, BackupError::Storage { source, .. } if source.raw_os_error() == Some(EIO))
 }

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use crate::backend::{Backend, is_of_one_object};
 use crate::check::checked::Checked;
 use crate::entry::{Node, Part};
-use crate::error::{BackupError, Result};
+use crate::error::Result;
 use crate::id::{Id, Kind};
 use crate::listed::Listed;
 use crate::located::Present;
@@ -19,6 +20,7 @@ const NAMED_MAX: usize = 1000;
 
 /// Reads trees and names their missing chunks.
 pub(super) struct Trees<'a> {
+    pub(super) backend: &'a dyn Backend,
     pub(super) source: &'a Source,
     pub(super) lost: &'a Present,
     /// Lost chunks that a file needs.
@@ -61,7 +63,9 @@ impl Trees<'_> {
             self.progress.go_on()?;
             let entry = match entry {
                 Ok(entry) => entry,
-                Err(error @ BackupError::Storage { .. }) => return Err(error),
+                Err(error) if error.is_of_storage() && !is_of_one_object(self.backend, &error) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     self.checked.add_error(&error);
                     self.checked

@@ -203,6 +203,10 @@ impl Group<'_> {
                 Err(error @ (BackupError::Damaged { .. } | BackupError::Missing { .. })) => {
                     done.push(Err(error));
                 }
+                // An object of the source that cannot be read, while all others can.
+                Err(error) if !store.has_failed() && reader.0.is_of_one_object(&error) => {
+                    done.push(Err(error));
+                }
                 Err(error) => return Err(store.error_or(error)),
             }
         }

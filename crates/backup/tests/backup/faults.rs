@@ -262,8 +262,11 @@ impl Place {
             let by = (&name(&self.alice), &mut signer(&self.alice));
             repository.forget(&keys, &old, by, NOW)?;
         }
-        let options =
-            PruneOptions { max_unused: 0, rekey: false, patience: Patience { idle: 0, total: 0 } };
+        let options = PruneOptions {
+            max_unused: 0,
+            patience: Patience { idle: 0, total: 0 },
+            ..PruneOptions::default()
+        };
         let by = (&name(&self.alice), signer(&self.alice));
         self.storage.set(rates);
         let pruned = repository.prune(&keys, by, &options, &mut |_| Ok(0), &Arc::default(), NOW);

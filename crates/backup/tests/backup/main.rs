@@ -10,3 +10,4 @@ mod promote;
 mod prune;
 mod repair;
 mod repository;
+mod sectors;

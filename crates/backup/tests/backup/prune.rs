@@ -8,17 +8,22 @@ use std::sync::{Arc, Mutex};
 
 use talaria_backup::{
     Backend, BackupError, BackupProgress, Change, ContentParts, EpochProfile, Expected, Folder,
-    Heads, Id, Keys, Node, Object, Part, Patience, PruneOptions, Pruned, ReadData, Repository,
-    Role, SnapshotName, State, Tree,
+    Head, Heads, Id, Keys, Node, Object, Part, Patience, PruneOptions, Pruned, ReadData,
+    Repository, Role, Snapshot, SnapshotName, State, Tree, heads,
 };
 use talaria_message::openpgp::Cert;
 
 use crate::create::{back_up, noise};
-use crate::people::{NOW, Place, name, person, secrets, signer};
+use crate::people::{NOW, Place, name, person, secrets, signer, snapshot};
 
 /// Waits for nobody: every lease is too old.
-pub(crate) const AT_ONCE: PruneOptions =
-    PruneOptions { max_unused: 0, rekey: false, patience: Patience { idle: 0, total: 0 } };
+pub(crate) const AT_ONCE: PruneOptions = PruneOptions {
+    max_unused: 0,
+    rekey: false,
+    patience: Patience { idle: 0, total: 0 },
+    seen: Heads::new(),
+    despite_missing: BTreeSet::new(),
+};
 
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
@@ -174,6 +179,59 @@ fn a_prune_deletes_what_only_forgotten_snapshots_needed() {
             back_up(&repository, &keys, &place.alice, &state, &root, NOW + 1).unwrap();
         assert!(progress.new_bytes.load(Ordering::Relaxed) < 10_000);
     }
+}
+
+#[test]
+fn a_missing_snapshot_stops_a_prune_until_it_is_there_again_or_somebody_decides() {
+    let place = Place::new(EpochProfile::Rfc9580);
+    let (_, ids) = history(&place);
+    let (repository, keys) = place.open_as(&place.alice);
+    let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
+    let seen = PruneOptions { seen: heads(&listed), ..AT_ONCE };
+    let object = |id: &Id| place.path(&format!("snapshots/{id}"));
+    let aside = place.path("../aside");
+    // The snapshot after it names the second one. This machine has seen the last one.
+    for (id, options) in [(ids[1], &AT_ONCE), (ids[2], &seen)] {
+        fs::rename(object(&id), &aside).unwrap();
+        let packs = objects(&place, "packs");
+        let dry = repository.prune_dry(&keys, options, &BackupProgress::default(), NOW);
+        for refused in [dry, prune(&repository, &keys, &place.alice, options)] {
+            let Err(BackupError::Gap { id: found, .. }) = refused else { panic!("{refused:?}") };
+            assert_eq!(found, id.to_string());
+        }
+        assert_eq!(objects(&place, "packs"), packs);
+        fs::rename(&aside, object(&id)).unwrap();
+        assert_eq!(prune(&repository, &keys, &place.alice, options).unwrap().deleted_packs, 0);
+    }
+    fs::rename(object(&ids[1]), &aside).unwrap();
+    let despite = PruneOptions { despite_missing: [ids[1]].into(), ..seen };
+    assert!(prune(&repository, &keys, &place.alice, &despite).unwrap().deleted_packs > 0);
+}
+
+#[test]
+fn a_thief_who_says_that_a_snapshot_is_missing_stops_no_prune_and_costs_nobody_content() {
+    let place = Place::new(EpochProfile::Rfc9580);
+    let (_, ids) = history(&place);
+    let thief = person("thief");
+    let (mut repository, keys) = place.open_as(&place.alice);
+    repository.change(&keys, &Change::AddClient(&thief), &mut signer(&place.alice), NOW).unwrap();
+    let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
+    let invented = Id([9; 32]);
+    let mut claim = Snapshot { root: listed[2].snapshot.root, ..snapshot(&thief, 1, None) };
+    claim.heads.insert(name(&place.alice), Head { number: 999, id: invented });
+    repository.write_snapshot(&keys, &claim, Some(&mut signer(&thief)), NOW).unwrap();
+    forget(&repository, &keys, &ids[..2], &place.alice);
+    let pruned = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
+    assert_eq!((pruned.claims.len(), pruned.deleted_packs, pruned.snapshots), (1, 0, 2));
+    let told = pruned.claims[0].to_string();
+    assert!(told.ends_with(&format!("as only client {} says", name(&thief).to_hex())), "{told}");
+    // The owner ends it.
+    let names = [SnapshotName::unreadable(invented)].into();
+    let by = (&name(&place.alice), &mut signer(&place.alice));
+    repository.forget(&keys, &names, by, NOW).unwrap();
+    let pruned = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
+    assert!(pruned.claims.is_empty() && pruned.deleted_packs > 0, "{pruned:?}");
+    sound(&place);
 }
 
 #[test]

@@ -26,6 +26,11 @@ pub(crate) fn backup_hint(error: &ClientError) -> Option<String> {
         BackupError::NoKey { .. } => {
             "Import the secret key of one of them: talaria key import FILE\nOr use the keys of GnuPG: add --gpg-agent"
         }
+        BackupError::Gap { id, .. } => {
+            return Some(format!(
+                "If the storage is slow to list it, try again later.\nIf it is gone for good: talaria backup forget {id}\nOr prune all the same: --despite-missing {id}"
+            ));
+        }
         BackupError::Damaged { .. } | BackupError::Missing { .. } => DAMAGED,
         BackupError::Storage { name, .. } if is_url(name) => {
             "Check the address and the network connection, and try again."

@@ -130,7 +130,8 @@ fn a_snapshot_restores_what_was_backed_up() {
     assert!(said.contains("No problem found."), "{said}");
     // Files that are there stay as they are.
     fs::write(backups.0.path("one/file 8"), "mine").unwrap();
-    backups.ok(&one);
+    let (_, said) = backups.exits(&one, 5);
+    assert!(said.contains("was left as it is"), "{said}");
     assert_eq!(fs::read(backups.0.path("one/file 8")).unwrap(), b"mine");
 }
 
@@ -751,6 +752,79 @@ fn a_killed_run_harms_nothing_and_the_next_one_continues() {
 }
 
 #[test]
+fn a_killed_restore_completes_when_it_is_run_again() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 150);
+    fs::write(root.join("large"), vec![7; 50 << 20]).unwrap();
+    for number in 0..40 {
+        symlink(format!("target {number}"), root.join(format!("link {number}"))).unwrap();
+        fs::hard_link(root.join("deep/file 90"), root.join(format!("name {number}"))).unwrap();
+    }
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o550);
+    fs::set_permissions(root.join("deep/er"), mode).unwrap();
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    let path = root.to_str().unwrap();
+    let again = ["restore", "latest", "--target", "restored", "--path", path];
+    for turn in 0..talaria_needs::short_or_full(30, 600) {
+        let mut run = backups.command(&again).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(10 + turn * 7 % 80));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        if turn % 3 == 2 {
+            backups.ok(&again);
+            assert_eq!(contents(&backups.0.path("restored")), contents(&root), "{turn}");
+            fs::remove_dir_all(backups.0.path("restored")).unwrap();
+        }
+    }
+    // Something else in the place of a file is no success.
+    backups.ok(&again);
+    fs::write(backups.0.path("restored/large"), "mine").unwrap();
+    let (_, said) = backups.exits(&again, 5);
+    assert!(said.contains("Different: ") && said.contains("large was there"), "{said}");
+    assert_eq!(fs::read(backups.0.path("restored/large")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_clock_before_the_repository_warns_and_only_writing_is_refused() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 20);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    let faked = |args: &[&str], status: i32| {
+        let output = backups.0.command(&["--faked-time", "1104537600", "backup"]);
+        let mut output = output;
+        output.args(args).current_dir(backups.0.path("")).env("TALARIA_REPO", "repository");
+        let output = output.env("TALARIA_BACKUP_STATE", backups.0.path("state")).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let path = root.to_str().unwrap();
+    for args in [
+        &["list"][..],
+        &["check", "--read-data"],
+        &["ls", "latest"],
+        &["drill"],
+        &["restore", "latest", "--target", "restored", "--path", path],
+    ] {
+        let said = faked(args, 0);
+        assert!(said.contains("clock of this machine says 2005-01-01"), "{args:?}: {said}");
+    }
+    assert_eq!(contents(&backups.0.path("restored")), contents(&root));
+    for args in [
+        &["create", "files"][..],
+        &["forget", "latest", "--yes"],
+        &["prune"],
+        &["protect", "latest"],
+    ] {
+        let said = faked(args, 1);
+        assert!(said.contains("set the clock"), "{args:?}: {said}");
+    }
+    let (listed, _) = backups.ok(&["list", "--json"]);
+    assert_eq!(listed.lines().count(), 1);
+}
+
+#[test]
 fn a_killed_prune_or_change_of_keys_harms_nothing_and_the_next_one_continues() {
     let backups = Backups::new();
     let root = folder(&backups.0, "files", 60);
@@ -799,56 +873,6 @@ fn a_killed_prune_or_change_of_keys_harms_nothing_and_the_next_one_continues() {
     }
 }
 
-#[test]
-fn a_prune_says_what_it_deletes() {
-    let backups = Backups::new();
-    let root = folder(&backups.0, "files", 20);
-    backups.ok(&["init"]);
-    backups.ok(&["create", "files"]);
-    fs::remove_dir_all(root.join("deep")).unwrap();
-    fs::write(root.join("new"), "new").unwrap();
-    backups.ok(&["create", "files"]);
-    backups.ok(&["forget", "latest~1"]);
-    let (_, said) = backups.ok(&["prune", "--dry-run"]);
-    assert!(said.contains("Would delete 1 of 2 packs"), "{said}");
-    let (json, _) = backups.ok(&["prune", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["deleted_packs"], &json["snapshots"]), (&1.into(), &1.into()), "{json}");
-    backups.compare("latest", &root);
-    backups.ok(&["check", "--read-data"]);
-}
-
-#[test]
-fn a_full_disk_is_named_and_the_next_run_continues() {
-    let backups = Backups::new();
-    let root = folder(&backups.0, "files", 120);
-    let small = backups.0.path("small");
-    fs::create_dir(&small).unwrap();
-    let mount = ["-t", "tmpfs", "-o", "size=1m", "tmpfs", small.to_str().unwrap()];
-    if !Command::new("mount").args(mount).status().is_ok_and(|status| status.success()) {
-        talaria_needs::left_out("the right to mount");
-        return;
-    }
-    let unmount = || Command::new("umount").arg(&small).status().unwrap();
-    let outcome = std::panic::catch_unwind(|| {
-        let repo = ["--repo", "small/repository"];
-        backups.ok(&[&repo[..], &["init"]].concat());
-        let (_, said) = backups.exits(&[&repo[..], &["create", "files"]].concat(), 5);
-        assert!(said.contains("No space left"), "{said}");
-        let (listed, _) = backups.ok(&[&repo[..], &["list"]].concat());
-        assert_eq!(listed, "");
-        let remount = ["-o", "remount,size=64m", small.to_str().unwrap()];
-        assert!(Command::new("mount").args(remount).status().unwrap().success());
-        backups.ok(&[&repo[..], &["create", "files"]].concat());
-        let path = root.to_str().unwrap();
-        let restore = ["restore", "latest", "--target", "restored", "--path", path];
-        backups.ok(&[&repo[..], &restore].concat());
-        assert_eq!(contents(&backups.0.path("restored")), contents(&root));
-        backups.ok(&[&repo[..], &["check", "--read-data"]].concat());
-    });
-    assert!(unmount().success());
-    outcome.unwrap();
-}
 #[test]
 fn backups_of_different_folders_read_no_unchanged_file_again() {
     let backups = Backups::new();
@@ -902,3 +926,53 @@ fn a_missing_snapshot_is_named_and_forgetting_it_ends_that() {
     backups.ok(&["prune"]);
 }
 
+#[test]
+fn a_prune_says_what_it_deletes() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 20);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    fs::remove_dir_all(root.join("deep")).unwrap();
+    fs::write(root.join("new"), "new").unwrap();
+    backups.ok(&["create", "files"]);
+    backups.ok(&["forget", "latest~1"]);
+    let (_, said) = backups.ok(&["prune", "--dry-run"]);
+    assert!(said.contains("Would delete 1 of 2 packs"), "{said}");
+    let (json, _) = backups.ok(&["prune", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["deleted_packs"], &json["snapshots"]), (&1.into(), &1.into()), "{json}");
+    backups.compare("latest", &root);
+    backups.ok(&["check", "--read-data"]);
+}
+
+#[test]
+fn a_full_disk_is_named_and_the_next_run_continues() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 120);
+    let small = backups.0.path("small");
+    fs::create_dir(&small).unwrap();
+    let mount = ["-t", "tmpfs", "-o", "size=1m", "tmpfs", small.to_str().unwrap()];
+    if !Command::new("mount").args(mount).status().is_ok_and(|status| status.success()) {
+        talaria_needs::left_out("the right to mount");
+        return;
+    }
+    let unmount = || Command::new("umount").arg(&small).status().unwrap();
+    let outcome = std::panic::catch_unwind(|| {
+        let repo = ["--repo", "small/repository"];
+        backups.ok(&[&repo[..], &["init"]].concat());
+        let (_, said) = backups.exits(&[&repo[..], &["create", "files"]].concat(), 5);
+        assert!(said.contains("No space left"), "{said}");
+        let (listed, _) = backups.ok(&[&repo[..], &["list"]].concat());
+        assert_eq!(listed, "");
+        let remount = ["-o", "remount,size=64m", small.to_str().unwrap()];
+        assert!(Command::new("mount").args(remount).status().unwrap().success());
+        backups.ok(&[&repo[..], &["create", "files"]].concat());
+        let path = root.to_str().unwrap();
+        let restore = ["restore", "latest", "--target", "restored", "--path", path];
+        backups.ok(&[&repo[..], &restore].concat());
+        assert_eq!(contents(&backups.0.path("restored")), contents(&root));
+        backups.ok(&[&repo[..], &["check", "--read-data"]].concat());
+    });
+    assert!(unmount().success());
+    outcome.unwrap();
+}

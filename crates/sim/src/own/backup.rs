@@ -152,7 +152,7 @@ impl Backup {
             repository.forget(keys, &old, by, NOW).map_err(text)?;
         }
         let patience = Patience { idle: 0, total: 0 };
-        let options = PruneOptions { max_unused: 0, rekey: false, patience };
+        let options = PruneOptions { max_unused: 0, patience, ..PruneOptions::default() };
         let by = (&Self::name(), Self::signer()?);
         let pruned = repository.prune(keys, by, &options, &mut |_| Ok(0), &Arc::default(), NOW);
         let pruned = pruned.map_err(text)?;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talaria_backup::{
-    Fate, Grouping, Id, Listed, Repository, Retention, SnapshotName, decide, halved, select,
+    Fate, Grouping, Id, Irregularity, Listed, Repository, Retention, SnapshotName, decide, halved,
+    select,
 };
 use talaria_message::openpgp::Fingerprint;
 
@@ -14,8 +15,8 @@ use crate::backup::notice::Notice;
 /// The snapshots to forget.
 #[derive(Clone, Copy, Debug)]
 pub enum ToForget<'a> {
-    /// Those with these names, as [`select`] finds them. A snapshot that cannot be read needs its
-    /// whole identifier.
+    /// Those with these names, as [`select`] finds them. A snapshot that cannot be read or is
+    /// missing needs its whole identifier.
     Named(&'a [String]),
     /// Those that these rules do not keep in a group.
     Unkept(&'a Retention, Grouping),
@@ -66,14 +67,14 @@ impl Client {
         now: u32,
         tell: &mut dyn FnMut(Notice),
     ) -> Result<ForgetPlan, ClientError> {
-        let (mut listed, _) = self.snapshots(now, tell)?;
+        let (mut listed, wrong) = self.snapshots(now, tell)?;
         let (forgotten, _) = self.repository.forgotten(&self.keys, now)?;
         listed.retain(|l| client.is_none_or(|client| l.snapshot.client.as_ref() == Some(client)));
         let (mut names, mut fates) = (BTreeSet::new(), BTreeMap::new());
         match wanted {
             ToForget::Named(wanted) => {
                 for name in wanted {
-                    names.insert(named(name, &listed, &self.repository, client)?);
+                    names.insert(named(name, (&listed, &wrong), &self.repository, client)?);
                 }
             }
             ToForget::Unkept(rules, grouping) => {
@@ -86,14 +87,28 @@ impl Client {
     }
 }
 
-/// The snapshot that a user means. One that cannot be read needs its whole identifier.
+/// The snapshot that a user means. One that cannot be read or is missing needs its whole
+/// identifier.
 fn named(
     name: &str,
-    listed: &[Listed],
+    (listed, wrong): (&[Listed], &[Irregularity]),
     repository: &Repository,
     client: Option<&Fingerprint>,
 ) -> Result<SnapshotName, ClientError> {
     let selected = select(listed, name, client);
+    let missing = wrong.iter().find_map(|irregularity| match irregularity {
+        Irregularity::Missing { client, number, id, claimed_by } if id.to_string() == name => {
+            // The number that a thief may have made up is not used up by a tombstone.
+            Some(match claimed_by {
+                None => SnapshotName { client: client.clone(), number: *number, id: *id },
+                Some(_) => SnapshotName::unreadable(*id),
+            })
+        }
+        _ => None,
+    });
+    if let (Err(_), Some(missing)) = (&selected, missing) {
+        return Ok(missing);
+    }
     if let (Err(_), Ok(id)) = (&selected, name.parse::<Id>())
         && repository.has_object_of(&id)?
     {

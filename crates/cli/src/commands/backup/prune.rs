@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use talaria::backup::{Authority, Patience, PruneOptions, Role};
+use talaria::backup::{Authority, Id, Patience, PruneOptions, Role};
 
 use super::access::AccessArgs;
 use super::progress::with_progress;
@@ -25,7 +25,9 @@ use crate::terminal::Paint;
 /// You need the role "prune" and the key of a reader: only the content of snapshots shows which
 /// packs are needed.
 ///
-/// The exit status is 4 if needed content is damaged. The damaged content stays where it is.
+/// The exit status is 4 if needed content is damaged. The damaged content stays where it is. If a
+/// snapshot is missing that this machine has seen or that its client names, nothing is deleted: the
+/// storage may list it late, or somebody has deleted it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Tolerate unused content in partly used packs, up to PERCENT of the repository
@@ -37,6 +39,9 @@ pub(crate) struct Args {
     /// Do not wait for a backup that has shown no activity for SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     stale_after: u64,
+    /// Prune although this snapshot is missing (can be repeated)
+    #[arg(long, value_name = "ID")]
+    despite_missing: Vec<Id>,
     /// Show how much would be deleted, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -52,7 +57,13 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     const TURN: Duration = Duration::from_secs(1);
     let session = args.access.open(place, cx)?;
     let patience = Patience { idle: args.stale_after, ..Patience::default() };
-    let options = PruneOptions { max_unused: args.max_unused, rekey: args.rekey, patience };
+    let options = PruneOptions {
+        max_unused: args.max_unused,
+        rekey: args.rekey,
+        patience,
+        seen: session.state.heads.clone(),
+        despite_missing: args.despite_missing.iter().copied().collect(),
+    };
     let (repository, keys, now) = (&session.repository, &session.keys, cx.now);
     let pruned = if args.dry_run {
         with_progress(cx, |progress| repository.prune_dry(keys, &options, progress, now))?
@@ -92,6 +103,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             "action": "backup prune", "packs": pruned.packs, "bytes": pruned.bytes,
             "deleted_packs": pruned.deleted_packs, "deleted_bytes": pruned.deleted_bytes,
             "copied_bytes": pruned.copied_bytes, "snapshots": pruned.snapshots, "kept": kept,
+            "claims": pruned.claims.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "prepared": pruned.prepared.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "dry_run": args.dry_run,
         });
@@ -100,6 +112,9 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         let warning = Paint::stderr().doubtful("Warning");
         for problem in &pruned.kept {
             cx.status(format_args!("{warning}: {} stays: {}", problem.object, problem.why));
+        }
+        for claim in &pruned.claims {
+            cx.status(format_args!("{warning}: {claim}. What that client wrote stays."));
         }
         for id in &pruned.prepared {
             cx.status(format_args!(
