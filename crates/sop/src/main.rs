@@ -24,6 +24,9 @@ mod text;
 mod update;
 mod verify;
 
+// OpenSSL begins with what this program needs.
+use talaria_programs as _;
+
 use std::process::ExitCode;
 use std::time::SystemTime;
 
