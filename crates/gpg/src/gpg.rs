@@ -13,7 +13,7 @@ mod export;
 mod handover;
 mod list;
 pub(crate) mod manner;
-mod names;
+pub(crate) mod names;
 mod plain;
 mod request;
 mod secrets;
