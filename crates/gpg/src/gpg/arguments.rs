@@ -59,6 +59,27 @@ pub(crate) fn is_known(kind: Argument, text: &str) -> bool {
     }
 }
 
+/// The number of a cipher with which messages are written here, by its name.
+pub(crate) fn cipher(text: &str) -> Option<u8> {
+    match text.to_ascii_uppercase().as_str() {
+        "AES" | "AES128" | "S7" => Some(7),
+        "AES192" | "S8" => Some(8),
+        "AES256" | "S9" => Some(9),
+        _ => None,
+    }
+}
+
+/// The number of a compression by its name.
+pub(crate) fn compression(text: &str) -> Option<u8> {
+    match text.to_ascii_uppercase().as_str() {
+        "UNCOMPRESSED" | "NONE" | "0" => Some(0),
+        "ZIP" | "1" => Some(1),
+        "ZLIB" | "2" => Some(2),
+        "BZIP2" | "3" => Some(3),
+        _ => None,
+    }
+}
+
 fn is_cipher(upper: &str) -> bool {
     CIPHERS.contains(&upper) || is_numbered(upper, 'S', &[1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13])
 }

@@ -21,8 +21,6 @@ use crate::gpg::secrets::{Secrets, as_secret};
 use crate::gpg::start::Started;
 use crate::gpg::verify::alone;
 use crate::keyblock::{Keyblock, damage, keys_of};
-use crate::keyring::Keyrings;
-use crate::log::Log;
 use crate::session::Session;
 
 /// Which lines a listing has.
@@ -43,17 +41,10 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// Finds the certificates that `words` name, or all. The error says what is needed.
     pub(crate) fn find(started: &Started, words: &[OsString]) -> Result<Self, &'static str> {
-        let Started { session, settings, own, .. } = started;
+        const DAMAGED: &str = "of a damaged keyring";
         let names: Option<Vec<Name>> = words.iter().map(|word| Name::read(word)).collect();
         let names = names.ok_or("by such a name")?;
-        let silent = Session::new(Log::silent(), session.now);
-        let own = own.as_deref();
-        let keyrings = Keyrings::of_home(&silent, own, &settings.keyrings, &settings.home);
-        if silent.log.has_errors() {
-            return Err("without a keyring");
-        }
-        const DAMAGED: &str = "of a damaged keyring";
-        let catalog = keyrings.catalog().ok_or(DAMAGED)?;
+        let catalog = started.catalog()?;
         let places = catalog.find(&names).ok_or(DAMAGED)?;
         for (place, _) in &places {
             if damage(&catalog.read(*place).ok_or(DAMAGED)?).is_some() {
@@ -223,7 +214,7 @@ fn keygrips(raw: &[u8], summary: &Summary) -> Vec<Option<Keygrip>> {
 }
 
 /// The certificates of the keyrings, and which has a key.
-struct Issuers<'a> {
+pub(crate) struct Issuers<'a> {
     session: &'a Session,
     catalog: &'a Catalog,
     /// Places by key ID, made when a name is first asked for.
@@ -232,13 +223,13 @@ struct Issuers<'a> {
 }
 
 impl<'a> Issuers<'a> {
-    fn new(session: &'a Session, catalog: &'a Catalog) -> Self {
+    pub(crate) fn new(session: &'a Session, catalog: &'a Catalog) -> Self {
         let (places, names) = (RefCell::default(), RefCell::default());
         Self { session, catalog, places, names }
     }
 
     /// The certificate at a place.
-    fn read(&self, place: Place) -> Option<(Vec<u8>, Keyblock)> {
+    pub(crate) fn read(&self, place: Place) -> Option<(Vec<u8>, Keyblock)> {
         let revoker = |by: Fingerprint| {
             let raw = self.catalog.read(self.place(by.key_id())?)?;
             let packet = first_packet(&raw)?;
