@@ -6,6 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use talaria_disk::{NewFile, Readers};
 use talaria_message::{
@@ -21,6 +23,7 @@ use crate::gpg::recipients::{Recipient, Recipients};
 use crate::gpg::sealing::Sealing;
 use crate::gpg::start::Started;
 use crate::gpg::verify::alone;
+use crate::progress::Progress;
 
 /// GnuPG writes the length of no longer content, in bytes.
 const LENGTH_MAX: u64 = 0xffff_ffff - 65536;
@@ -36,8 +39,8 @@ const SHA1: u8 = 2;
 
 /// What is encrypted.
 enum Input {
-    /// The standard input.
-    Standard,
+    /// The standard input, or another descriptor.
+    Standard(File),
     /// A regular file, with its length in bytes.
     File(File, u64),
     /// A file that cannot be opened.
@@ -63,7 +66,8 @@ struct How {
 pub(crate) struct Encryption {
     recipients: Recipients,
     input: Input,
-    /// The name of the input in texts.
+    /// The name of the input as it was given, and its name in texts.
+    name: Option<OsString>,
     shown: String,
     /// The name of the output in texts.
     output_name: String,
@@ -80,8 +84,7 @@ impl Encryption {
     pub(crate) fn find(started: &Started, words: &[OsString]) -> Result<Self, Reason> {
         let Started { session, settings, .. } = started;
         let needs = |what: &str| Reason::Undone(format!("an encryption {what}"));
-        let has_progress = session.gpg.as_ref().is_some_and(|manner| manner.has_progress);
-        if settings.verbose > 0 || has_progress {
+        if settings.verbose > 0 {
             return Err(needs("with all texts"));
         }
         let name = match words {
@@ -91,16 +94,17 @@ impl Encryption {
             _ => return Err(Reason::Usage("usage: gpg [options] --encrypt [filename]".to_owned())),
         };
         let input = match name {
-            None => Input::Standard,
+            None => Input::Standard(talaria_disk::duplicate(0).map_err(|_| needs("of nothing"))?),
             Some(name) if descriptor::is_pipe(name, session.specials) => {
-                return Err(needs("of a descriptor"));
+                let file = descriptor::open(name, session.specials);
+                Input::Standard(file.map_err(|_| needs("of nothing"))?)
             }
             Some(name) => input(Path::new(name)).ok_or_else(|| needs("of such a file"))?,
         };
         let recipients = Recipients::find(started)?;
         let output_name = output_name(settings.output.as_ref(), name, settings.armor);
         let how = match (&recipients.found, &input) {
-            (Ok(found), Input::Standard | Input::File(..)) => {
+            (Ok(found), Input::Standard(_) | Input::File(..)) => {
                 let how = How::choose(&settings.sealing, found, &input, name, session.now)?;
                 let output = output(&output_name, session.specials, settings.yes);
                 Some((how, output.ok_or_else(|| needs("to such an output"))?))
@@ -109,7 +113,8 @@ impl Encryption {
         };
         let shown = name.map_or("[stdin]".into(), |name| name.to_string_lossy().into_owned());
         let output_name = output_name.to_string_lossy().into_owned();
-        Ok(Self { recipients, input, shown, output_name, how })
+        let name = words.first().cloned();
+        Ok(Self { recipients, input, name, shown, output_name, how })
     }
 
     /// Writes the message.
@@ -124,7 +129,7 @@ impl Encryption {
         if let Some(number) = settings.sealing.passphrase {
             pass_line(number);
         }
-        let Self { recipients, input, shown, output_name, how } = self;
+        let Self { recipients, input, name, shown, output_name, how } = self;
         let fail = |number: u32, text: &str| {
             session.status.failure("encrypt", number);
             session.log.error(format!("{shown}: encryption failed: {text}"));
@@ -134,15 +139,17 @@ impl Encryption {
         if let Err(code) = &recipients.found {
             return fail(code.number(), code.text());
         }
-        let input: Box<dyn Read + Send> = match input {
-            Input::Standard => Box::new(io::stdin()),
-            Input::File(file, _) => Box::new(file),
+        let input = match input {
+            Input::Standard(file) | Input::File(file, _) => file,
             Input::Failed(code) => {
                 session.log.error(format!("can't open '{shown}': {}", code.text()));
                 return fail(code.whole_number(), code.text());
             }
         };
         let Some((how, output)) = how else { return Err(Exit(2)) };
+        let mut progress = Progress::begin(session, name.as_deref(), &input);
+        let count = Arc::default();
+        let input = Counted { file: input, count: Arc::clone(&count) };
         how.warnings.iter().for_each(|text| session.log.info(text));
         session.status.line(&format!("BEGIN_ENCRYPTION {SHA1} {}", how.cipher));
         if let Err(error) = how.seal(input, output, settings.armor, session.now) {
@@ -153,6 +160,8 @@ impl Encryption {
             session.log.error(format!("{what}: {}", cause(&error)));
             return fail(Code::General.whole_number(), Code::General.text());
         }
+        progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
+        progress.end(session);
         session.status.line("END_ENCRYPTION");
         if session.log.has_errors() { Err(Exit(2)) } else { Ok(()) }
     }
@@ -170,7 +179,7 @@ impl How {
         let needs = |what: String| Reason::Undone(format!("an encryption {what}"));
         let all: Vec<_> = recipients.iter().map(|one| one.preferred.clone()).collect();
         let mut warnings = Vec::new();
-        let preferred = preferred::cipher(&all, sealing.cipher);
+        let preferred = preferred::cipher(&all, sealing.cipher, &sealing.personal.ciphers);
         let cipher = sealing.cipher.or(preferred);
         let (cipher, number) = match cipher {
             Some(7) => (Cipher::Aes128, 7),
@@ -193,6 +202,7 @@ impl How {
         options.profile = Some(Profile::Rfc4880);
         options.cipher = Some(cipher);
         options.compression = compression;
+        let name = name.filter(|_| matches!(input, Input::File(..)));
         let name = sealing.file_name.as_deref().or(name).map(base).unwrap_or_default();
         if name.len() > NAME_BYTES_MAX {
             return Err(needs("with such a long name".to_owned()));
@@ -262,7 +272,7 @@ fn compression(
     if wanted == Some(0) || matches!(input, Input::File(file, _) if is_compressed(file)) {
         return Ok(Compression::None);
     }
-    let preferred = preferred::compression(all, wanted);
+    let preferred = preferred::compression(all, wanted, &sealing.personal.compressions);
     let number = wanted.or(preferred).unwrap_or_default();
     let name = ["Uncompressed", "ZIP", "ZLIB", "BZIP2"].get(usize::from(number)).copied();
     if preferred != Some(number) && !sealing.is_expert {
@@ -339,6 +349,20 @@ fn output(name: &OsStr, specials: bool, replaces: bool) -> Option<Output> {
             NewFile::beginning(path).ok().map(Output::New)
         }
         Err(_) => None,
+    }
+}
+
+/// A file, and how many bytes were read of it.
+struct Counted {
+    file: File,
+    count: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(out)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use crate::gpg::arguments;
 use crate::gpg::handover::Reason;
+use crate::gpg::preferred::Preferred;
 use crate::gpg::table::{Argument, Encrypting};
 use crate::options::Given;
 
@@ -56,6 +57,8 @@ pub(crate) struct Sealing {
     pub(crate) cipher: Option<u8>,
     /// The number of a compression.
     pub(crate) compression: Option<u8>,
+    /// What the user prefers, among what all recipients accept.
+    pub(crate) personal: Preferred,
     /// The level of zlib and that of bzip2.
     pub(crate) level: Option<i32>,
     pub(crate) bzip2_level: Option<i32>,
@@ -120,9 +123,19 @@ impl Sealing {
             Encrypting::NoExpert => self.is_expert = false,
             Encrypting::PassphraseFd => self.passphrase = Some(given.number),
             Encrypting::Undone => drop(self.undone.get_or_insert_with(undone)),
-            Encrypting::Preferences => {
+            Encrypting::PersonalCiphers => {
                 known(Argument::Preferences)?;
-                self.undone.get_or_insert_with(undone);
+                match arguments::preferences(&text, arguments::cipher) {
+                    Some(list) => self.personal.ciphers = list,
+                    None => drop(self.undone.get_or_insert_with(undone)),
+                }
+            }
+            Encrypting::PersonalCompressions => {
+                known(Argument::Preferences)?;
+                match arguments::preferences(&text, arguments::compression) {
+                    Some(list) => self.personal.compressions = list,
+                    None => drop(self.undone.get_or_insert_with(undone)),
+                }
             }
             Encrypting::Locate => {
                 known(Argument::Locate)?;

@@ -119,9 +119,9 @@ pub(crate) enum Encrypting {
     NoExpert,
     /// The real gpg reads it for every command.
     PassphraseFd,
-    /// An effect that is not implemented: on the algorithms, by a list of preferences; on where
-    /// keys are looked for; any other.
-    Preferences,
+    PersonalCiphers,
+    PersonalCompressions,
+    /// An effect that is not implemented: on where keys are looked for, or any other.
     Locate,
     Undone,
 }
@@ -322,9 +322,9 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Idle, 803, "disable-large-rsa", Takes::Nothing, "@"),
     opt(Idle, 804, "enable-dsa2", Takes::Nothing, "@"),
     opt(Idle, 805, "disable-dsa2", Takes::Nothing, "@"),
-    opt(For(Encrypting::Preferences), 769, "personal-cipher-preferences", Takes::Text, "@"),
+    opt(For(Encrypting::PersonalCiphers), 769, "personal-cipher-preferences", Takes::Text, "@"),
     opt(Checked(Argument::Preferences), 770, "personal-digest-preferences", Takes::Text, "@"),
-    opt(For(Encrypting::Preferences), 771, "personal-compress-preferences", Takes::Text, "@"),
+    opt(For(Encrypting::PersonalCompressions), 771, "personal-compress-preferences", Takes::Text, "@"),
     opt(Checked(Argument::Preferences), 767, "default-preference-list", Takes::Text, "@"),
     opt(Other, 768, "default-keyserver-url", Takes::Text, "@"),
     opt(Other, 760, "no-expensive-trust-checks", Takes::Nothing, "@"),
@@ -525,9 +525,9 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Idle, 825, "use-only-openpgp-card", Takes::Nothing, "@"),
     opt(Other, 643, "rfc2440-text", Takes::Nothing, "@"),
     opt(Idle, 644, "no-rfc2440-text", Takes::Nothing, "@"),
-    opt(For(Encrypting::Preferences), 769, "personal-cipher-prefs", Takes::Text, "@"),
+    opt(For(Encrypting::PersonalCiphers), 769, "personal-cipher-prefs", Takes::Text, "@"),
     opt(Checked(Argument::Preferences), 770, "personal-digest-prefs", Takes::Text, "@"),
-    opt(For(Encrypting::Preferences), 771, "personal-compress-prefs", Takes::Text, "@"),
+    opt(For(Encrypting::PersonalCompressions), 771, "personal-compress-prefs", Takes::Text, "@"),
     opt(Idle, 117, "sign-with", Takes::Text, "@"),
     opt(For(Encrypting::Recipient), 114, "user", Takes::Text, "@"),
     opt(Idle, 754, "use-agent", Takes::Nothing, "@"),

@@ -304,6 +304,14 @@ fn preferences_of_all_recipients_decide() {
     ] {
         same(&desk, 0, &format!("--batch -o output {line} -e data"));
     }
+    for personal in ["AES256", "TWOFISH,AES", "S7 S9 SHA512 ZIP", "BZIP2,ZLIB"] {
+        for option in ["--personal-cipher-preferences", "--personal-compress-prefs"] {
+            for name in ["alice", "bob", "carol"] {
+                let line = ["--batch", "-o", "output", option, personal, "-r", name, "-e", "data"];
+                same_with(&desk, &line, b"");
+            }
+        }
+    }
     // They have only 3DES in common.
     handed_over(&desk, "--batch -r alice -r bob -e data");
     // Preferences of the user ID that was meant.
@@ -386,7 +394,6 @@ fn pipes_are_not_read_before_a_hand_over() {
         "--batch -r bob -o - -e pipe",
         "--batch -f pipe -o - -e data",
         "--batch --yes -r bob -o pipe -e data",
-        "--batch --enable-special-filenames -r bob -o - -e -- -&0",
     ] {
         handed_over(&desk, line);
     }
@@ -409,8 +416,9 @@ fn other_encryptions_are_handed_over() {
         "--batch --textmode -r bob -e data",
         "--batch --dry-run -r bob -e data",
         "--batch --cipher-algo TWOFISH -r bob -e data",
-        "--batch --personal-cipher-preferences AES -r bob -e data",
-        "--batch --personal-compress-preferences ZIP -r bob -e data",
+        "--batch --cipher-algo CAMELLIA256 -r bob -e data",
+        "--batch --personal-cipher-preferences none -r bob -e data",
+        "--batch --personal-compress-preferences ZIP,ZIP -r bob -e data",
         "--batch --comment x -r bob -ea data",
         "--batch --emit-version -r bob -ea data",
         "--batch --for-your-eyes-only -r bob -e data",
@@ -450,11 +458,18 @@ fn programs_encrypt() {
         // gpgme
         format!(
             "--enable-special-filenames --batch --no-sk-comments --lc-ctype C --lc-messages C \
-             --exit-on-status-write-error --ttyname /dev/null --ttytype xterm --display :0 \
-             --encrypt --always-trust -r {bob} --output - -- -"
+             --no-tty --charset utf8 --enable-progress-filter --exit-on-status-write-error \
+             --ttyname /dev/null --ttytype xterm --display :0 --encrypt --always-trust -r {bob} \
+             --output - -- -&0"
         ),
     ] {
         let words: Vec<&str> = line.split_whitespace().collect();
         same_with(&desk, &words, b"a line\nanother one\n");
+    }
+    let content: Vec<u8> = (0..3_000_000_u32).map(|at| at.to_le_bytes()[1]).collect();
+    desk.put("large", &content);
+    for (name, input) in [("large", &b""[..]), ("-", &content), ("-", b"")] {
+        let line = ["--batch", "--enable-progress-filter", "-r", "bob", "-o", "output", "-e", name];
+        same_with(&desk, &line, input);
     }
 }
