@@ -28,16 +28,16 @@ const READ_BYTES_MIN: usize = 64 << 10;
 const HEADER_BYTES: usize = 32;
 
 /// Bytes of a blob with a certificate up to the table of keys, which is all that its reader needs.
-const FIXED_BYTES: usize = 20;
+pub(crate) const FIXED_BYTES: usize = 20;
 
 /// Bytes of the checksum that ends a blob.
 const CHECKSUM_BYTES: usize = 20;
 
 /// Types of blobs.
-mod kind {
+pub(crate) mod kind {
     pub(super) const EMPTY: u8 = 0;
     pub(super) const HEADER: u8 = 1;
-    pub(super) const OPENPGP: u8 = 2;
+    pub(crate) const OPENPGP: u8 = 2;
     pub(super) const X509: u8 = 3;
 }
 
@@ -253,7 +253,7 @@ impl<R: Read> Iterator for Keybox<R> {
 }
 
 /// Length and type of the blob that starts here, if one can.
-fn frame(head: &[u8]) -> Option<(usize, u8)> {
+pub(crate) fn frame(head: &[u8]) -> Option<(usize, u8)> {
     let &[a, b, c, d, kind, ref rest @ ..] = head else { return None };
     let len = u32::from_be_bytes([a, b, c, d]) as usize;
     let lengths = match kind {
@@ -280,7 +280,7 @@ fn plausible(head: &[u8]) -> bool {
 }
 
 /// The first 20 bytes of the fingerprints in the table of a blob.
-fn names(blob: &[u8]) -> impl Iterator<Item = &[u8; 20]> {
+pub(crate) fn names(blob: &[u8]) -> impl Iterator<Item = &[u8; 20]> {
     const ENTRY_BYTES_MIN: usize = 28;
     let [count, bytes] = [16, 18].map(|at| short(blob, at).unwrap_or(0));
     let table = blob.get(FIXED_BYTES..).and_then(|rest| rest.get(..count * bytes));
@@ -298,7 +298,7 @@ fn names_primary(blob: &[u8], keyblock: &[u8]) -> bool {
 }
 
 /// A number of two bytes.
-fn short(blob: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn short(blob: &[u8], at: usize) -> Option<usize> {
     let bytes = blob.get(at..).and_then(<[u8]>::first_chunk);
     bytes.map(|bytes| usize::from(u16::from_be_bytes(*bytes)))
 }
@@ -321,17 +321,22 @@ fn has_room(blob: &[u8]) -> bool {
 }
 
 /// Whether GnuPG passes a blob over: gpgsm has not decided to keep it.
-fn is_ephemeral(blob: &[u8]) -> bool {
+pub(crate) fn is_ephemeral(blob: &[u8]) -> bool {
     const EPHEMERAL: u8 = 2;
     blob.get(7).is_some_and(|flags| flags & EPHEMERAL != 0)
 }
 
 /// Where the keyblock lies in a blob.
 fn keyblock(blob: &[u8]) -> Option<std::ops::Range<usize>> {
-    let number = |at: usize| Some(u32::from_be_bytes(*blob.get(at..)?.first_chunk()?) as usize);
+    keyblock_place(blob).filter(|at| at.end <= blob.len())
+}
+
+/// Where the keyblock lies in a blob that starts with `head`, if it fits into the blob.
+pub(crate) fn keyblock_place(head: &[u8]) -> Option<std::ops::Range<usize>> {
+    let number = |at: usize| Some(u32::from_be_bytes(*head.get(at..)?.first_chunk()?) as usize);
     let start = number(8)?;
     let end = start.checked_add(number(12)?)?;
-    (start >= FIXED_BYTES && start < end && end <= blob.len()).then_some(start..end)
+    (start >= FIXED_BYTES && start < end).then_some(start..end)
 }
 
 /// Writes a keybox that GnuPG reads, and returns what found no room in it.

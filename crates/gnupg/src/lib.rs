@@ -37,6 +37,7 @@ mod dotlock;
 mod error;
 mod home;
 mod keybox;
+mod keybox_tables;
 mod keyboxd;
 mod ownertrust;
 mod sqlite;
@@ -52,6 +53,7 @@ pub use colons::{
 pub use error::{GnupgError, LeftOut, LeftOutReason};
 pub use home::{Home, Source, secret_keys};
 pub use keybox::{BLOB_BYTES_MAX, GNUPG_BLOB_BYTES_MAX, Keybox, is_keybox, write_keybox};
+pub use keybox_tables::{KeyboxEntry, KeyboxTables};
 pub use keyboxd::{is_keyboxd, read_keyboxd};
 pub use ownertrust::{is_ownertrust, read_ownertrust, write_ownertrust};
 pub use tofudb::{

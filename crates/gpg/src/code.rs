@@ -14,6 +14,10 @@ pub(crate) enum Code {
     BadKey,
     /// No keyring has the key.
     NoKey,
+    /// A key may not be used, for whatever reason.
+    UnusableKey,
+    /// Nobody was named.
+    NoUserId,
     /// The type of the signature is not one for documents.
     SignatureClass,
     /// A key is newer than its signature, or than now.
@@ -45,8 +49,10 @@ impl Code {
             Self::Digest => 5,
             Self::BadKey => 6,
             Self::NoKey => 9,
+            Self::NoUserId => 16,
             Self::SignatureClass => 32,
             Self::TimeConflict => 39,
+            Self::UnusableKey => 53,
             Self::NoData => 58,
             Self::Compression => 61,
             Self::BadData => 89,
@@ -79,6 +85,8 @@ impl Code {
             Self::Digest => "Invalid digest algorithm",
             Self::BadKey => "Bad public key",
             Self::NoKey => "No public key",
+            Self::NoUserId => "No user ID",
+            Self::UnusableKey => "Unusable public key",
             Self::SignatureClass => "Invalid signature class",
             Self::TimeConflict => "Time conflict",
             Self::NoData => "No data",

@@ -1,5 +1,5 @@
-//! `gpg`: verifies signatures and lists keys in place of GnuPG's gpg, and hands everything else
-//! over to it.
+//! `gpg`: verifies signatures, lists keys and encrypts in place of GnuPG's gpg, and hands
+//! everything else over to it.
 //!
 //! Whether a task is done here is decided before anything is written or any input is read: by the
 //! command line, the configuration and the files of the home directory ([`request`]). A home
@@ -9,13 +9,17 @@ mod about;
 mod arguments;
 mod arranged;
 mod config;
+mod encrypt;
 mod export;
 mod handover;
 mod list;
 pub(crate) mod manner;
-mod names;
+pub(crate) mod names;
 mod plain;
+mod preferred;
+mod recipients;
 mod request;
+mod sealing;
 mod secrets;
 mod start;
 mod table;
@@ -29,6 +33,7 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::code::Exit;
+use crate::gpg::encrypt::Encryption;
 use crate::gpg::export::Export;
 use crate::gpg::handover::{Reason, hand_over};
 use crate::gpg::list::{Lines, Listing};
@@ -75,6 +80,10 @@ fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
             let plain = if task == Task::Decrypt { Plain::Decrypt } else { Plain::Default };
             let started = start::start(settings, &words, has_stopped, Some(plain))?;
             verify::write(&started, plain, &words)
+        }
+        Task::Encrypt => {
+            let started = start::start(settings, &words, has_stopped, None)?;
+            Encryption::find(&started, &words)?.write(&started)
         }
         Task::ListKeys | Task::ListSigs | Task::ListSecretKeys => {
             let lines = match task {

@@ -39,7 +39,7 @@ pub(crate) struct KeyState {
     pub(crate) id: u64,
     /// The packet of the key.
     tag: Tag,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// The algorithm and the size: `rsa2048`.
     pub(crate) name: String,
     /// Seconds since 1970.
@@ -111,6 +111,7 @@ pub(crate) struct Keyblock {
     keys: Vec<KeyState>,
     user_ids: Vec<UserId>,
     notes: Vec<Note>,
+    judge: Judge,
     /// The state at this time.
     pub(crate) summary: Summary,
     /// The owner has not revoked the certificate, but somebody who was named for it has.
@@ -211,6 +212,7 @@ impl Keyblock {
             keys,
             user_ids,
             notes,
+            judge,
             summary,
             is_revoked_by_other,
             may_be_revoked,
@@ -253,6 +255,66 @@ impl Keyblock {
     pub(crate) fn other_user_ids(&self, with_rejected: bool) -> impl Iterator<Item = &UserId> {
         let is_left_out = move |id: &&UserId| id.is_rejected && !with_rejected;
         self.user_ids.iter().filter(move |id| !(is_left_out(id) || id.is_text && id.is_primary))
+    }
+
+    /// The subkeys.
+    pub(crate) fn subkeys(&self) -> &[KeyState] {
+        &self.keys[1..]
+    }
+
+    /// The first user ID with a text, and its place among the user IDs and attributes.
+    pub(crate) fn user_id(&self, is_meant: impl Fn(&[u8]) -> bool) -> Option<(usize, &UserId)> {
+        let mut all = self.user_ids.iter().enumerate();
+        all.find(|(_, id)| id.is_text && is_meant(&id.raw))
+    }
+
+    /// Whether there is a user attribute.
+    pub(crate) fn has_attribute(&self) -> bool {
+        self.user_ids.iter().any(|id| !id.is_text)
+    }
+
+    /// The preferred algorithms of a user ID: those of subpackets of two types, in its newest
+    /// self-signature. Without a user ID, it is the primary one. `None` if it is not certain which
+    /// self-signature that is.
+    pub(crate) fn preferences(&self, id: Option<&UserId>, kinds: [u8; 2]) -> Option<[Vec<u8>; 2]> {
+        let Some(id) = id.or_else(|| self.primary_user_id()) else { return Some([vec![], vec![]]) };
+        let created = user_ids_of(&self.summary).get(&UserIdName::Text(&id.raw))?.created;
+        if created == 0 {
+            return Some([vec![], vec![]]);
+        }
+        let mut found = None;
+        let mut verdicts = self.judge.verdicts().iter();
+        let mut is_meant = false;
+        for packet in self.judge.cert().packets() {
+            if packet.tag != Tag::SIGNATURE {
+                is_meant = packet.tag == Tag::USER_ID && packet.body == id.raw;
+                continue;
+            }
+            let is_good = verdicts.next() == Some(&Verdict::Good);
+            if !is_meant || !is_good {
+                continue;
+            }
+            let Ok(signature) = SignaturePacket::parse(packet.body.to_vec(), false) else {
+                continue;
+            };
+            if signature.created != created || !matches!(signature.class, 0x10..=0x13) {
+                continue;
+            }
+            let lists = kinds.map(|kind| {
+                signature.hashed(kind).next().map_or(Vec::new(), |found| found.body.to_vec())
+            });
+            if found.as_ref().is_some_and(|known| *known != lists) {
+                return None;
+            }
+            found = Some(lists);
+        }
+        found
+    }
+
+    /// Reports that the certificate was looked at, with GnuPG's flags about what is wrong with it.
+    pub(crate) fn report_considered(&self, session: &Session, flags: u8) {
+        self.report_notes(session);
+        session.status.line(&format!("KEY_CONSIDERED {} {flags}", self.primary().fingerprint));
     }
 
     /// Reports that the certificate was read, for `key`.

@@ -13,11 +13,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustix::fs::Access;
-use talaria_cert::{
-    BATCH_BYTES, CERT_BYTES_MAX, Fingerprint, Item, Key, KeyId, PacketRef, Splitter, Tag, packets,
-};
+use talaria_cert::{CERT_BYTES_MAX, Fingerprint, Key, KeyId, PacketRef, Tag, packets};
 use talaria_gnupg::{Keybox, is_keybox};
 
+use crate::catalog::Catalog;
 use crate::code::Code;
 use crate::framing::{self, Header, Length};
 use crate::keyblock::{KeyState, Keyblock, damage};
@@ -129,29 +128,17 @@ impl Keyrings {
         this
     }
 
-    /// All certificates in their order; `None` if there is damage between them.
-    pub(crate) fn all(&self) -> Option<Vec<Vec<u8>>> {
-        let mut all = Vec::new();
+    /// All certificates by their places; `None` if a keyring cannot be opened.
+    pub(crate) fn catalog(&self) -> Option<Catalog> {
+        let mut catalog = Catalog::default();
         for (path, kind) in &self.rings {
             let file = File::open(path).ok()?;
             match kind {
-                Kind::Keybox => {
-                    for item in Keybox::new(file) {
-                        all.push(item.ok()?.1.ok()?);
-                    }
-                }
-                Kind::Packets => {
-                    let mut splitter = Splitter::new(file, BATCH_BYTES);
-                    while let Some(batch) = splitter.next_batch().ok()? {
-                        for item in &batch.items {
-                            let Item::Cert(place) = item else { return None };
-                            all.push(batch.bytes[place.clone()].to_vec());
-                        }
-                    }
-                }
+                Kind::Keybox => catalog.add_keybox(file),
+                Kind::Packets => catalog.add_packets(file),
             }
         }
-        Some(all)
+        Some(catalog)
     }
 
     fn add(&mut self, session: &Session, url: &OsStr, home: &Path) {

@@ -16,6 +16,7 @@
 
 mod algorithm;
 mod armor;
+mod catalog;
 mod check;
 mod code;
 mod compressed;

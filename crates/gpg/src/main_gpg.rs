@@ -1,5 +1,8 @@
-//! `talaria-gpg`: verifies signatures and lists keys in place of GnuPG's `gpg`, and hands over the
+//! `talaria-gpg`: verifies signatures, lists keys and encrypts in place of GnuPG's `gpg`, and hands over the
 //! rest.
+
+// OpenSSL begins with what this program needs.
+use talaria_programs as _;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,5 +1,8 @@
 //! `talaria-gpgv`: verifies signatures in place of GnuPG's `gpgv`.
 
+// OpenSSL begins with what this program needs.
+use talaria_programs as _;
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

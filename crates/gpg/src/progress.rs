@@ -59,8 +59,9 @@ impl Progress {
             (scale, read, total) = (scale / 1024, read / 1024, total / 1024);
             unit += 1;
         }
+        let suffix = if unit > 0 { "iB" } else { "" };
         let (name, unit) = (&self.name, UNITS[unit.min(UNITS.len() - 1)]);
-        session.status.line(&format!("PROGRESS {name} ? {read} {total} {unit}"));
+        session.status.line(&format!("PROGRESS {name} ? {read} {total} {unit}{suffix}"));
     }
 }
 

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use openpgp::cert::CertParser;
-use openpgp::packet::key::{KeyParts, KeyRole};
+use openpgp::packet::key::{KeyParts, KeyRole, PublicParts, UnspecifiedRole};
 use openpgp::packet::{Key, Packet, Tag};
 use openpgp::parse::{Dearmor, PacketParserBuilder, PacketParserResult, Parse as _};
 use openpgp::serialize::MarshalInto as _;
@@ -18,6 +18,7 @@ use talaria_cert::KEY_BYTES_MAX;
 
 use crate::armor::unarmored;
 use crate::error::{MessageError, Result};
+use crate::framing;
 use crate::guard::guarded;
 
 /// The certificates and keys in `bytes`: packets, or one or more armored blocks of packets. Data
@@ -62,6 +63,16 @@ pub fn read_certs(bytes: &[u8]) -> Result<Vec<openpgp::Result<Cert>>> {
 pub fn read_cert(bytes: &[u8]) -> openpgp::Result<Cert> {
     let first = read_certs(bytes)?.into_iter().next();
     first.unwrap_or_else(|| Err(anyhow::anyhow!("no certificate found")))
+}
+
+/// The key in the body of a public key packet.
+pub(crate) fn read_key(body: &[u8]) -> Result<Key<PublicParts, UnspecifiedRole>> {
+    const NONE: MessageError = MessageError::Malformed("the packet is not a key");
+    let mut packet = Vec::new();
+    framing::write_packet(&mut packet, Tag::PublicKey.into(), body)?;
+    // A certificate may have no more than its primary key.
+    let cert = read_cert(&packet).map_err(|_| NONE)?;
+    Ok(cert.primary_key().key().clone().role_into_unspecified())
 }
 
 /// A description of the unsupported certificate for which [`read_certs`] returned this error;

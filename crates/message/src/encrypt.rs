@@ -12,6 +12,7 @@ use talaria_cert::{Judge, Purpose, Rules, Weak};
 use zeroize::Zeroizing;
 
 use crate::algorithm::{Aead, ChunkSize, Cipher};
+use crate::certs::read_key;
 use crate::cfb;
 use crate::chunked::{Chunks, SALT_BYTES};
 use crate::compression::Compression;
@@ -50,10 +51,19 @@ const PACKET_20: u8 = 2;
 /// Version 2 of the encrypted data packet.
 const SEIPD_2: u8 = 8;
 
+/// Whether a message names a key that it is encrypted to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Naming {
+    /// By its key ID or its fingerprint.
+    Named,
+    /// No: readers try all their keys.
+    Hidden,
+}
+
 /// The recipients of a message.
 #[derive(Default)]
 pub struct Recipients {
-    keys: Vec<Key<PublicParts, UnspecifiedRole>>,
+    keys: Vec<(Key<PublicParts, UnspecifiedRole>, Naming)>,
     passwords: Vec<Password>,
     /// At least one recipient has not announced support for RFC 9580.
     old: bool,
@@ -119,8 +129,32 @@ impl Recipients {
             listed(&preferences, COMPRESSIONS).as_deref(),
         );
         self.no_gcm |= !accepts_gcm(&preferences);
-        self.keys.append(&mut found.keys);
+        self.keys.extend(found.keys.into_iter().map(|key| (key, Naming::Named)));
         Ok(found.weak)
+    }
+
+    /// Adds one key, given the body of its packet. The caller has judged its certificate, and
+    /// chooses the packet format and the algorithms, since a key alone has no preferences.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Malformed`] if that is not a key, and [`MessageError::Key`] if nobody here
+    /// can encrypt to it.
+    pub fn add_key(&mut self, body: &[u8], naming: Naming) -> Result<()> {
+        let key = read_key(body)?;
+        let refused = |what| MessageError::Key {
+            name: key.fingerprint().to_hex(),
+            why: KeyFault::Other(format!("is {what}, which is not supported")),
+        };
+        if let Some(what) = unsupported(&key) {
+            return Err(refused(what));
+        }
+        if !key.pk_algo().for_encryption() {
+            return Err(refused("a key for signatures".to_owned()));
+        }
+        (self.old, self.no_packet_20) = (true, true);
+        self.keys.push((key, naming));
+        Ok(())
     }
 
     /// Adds a passphrase.
@@ -251,16 +285,26 @@ impl Suite {
     pub(crate) fn wrap(self, session_key: &[u8], recipients: &Recipients) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let key = SessionKey::from(session_key);
-        for recipient in &recipients.keys {
+        for (recipient, naming) in &recipients.keys {
             let refused = |error: anyhow_error| MessageError::Key {
                 name: recipient.fingerprint().to_hex(),
                 why: KeyFault::Other(error.to_string()),
             };
-            let packet: PKESK = match self.profile {
-                Profile::Rfc9580 => PKESK6::for_recipient(&key, recipient).map_err(refused)?.into(),
-                _ => PKESK3::for_recipient(self.cipher.sequoia(), &key, recipient)
-                    .map_err(refused)?
-                    .into(),
+            let is_hidden = *naming == Naming::Hidden;
+            let packet: PKESK = if self.profile == Profile::Rfc9580 {
+                let mut packet = PKESK6::for_recipient(&key, recipient).map_err(refused)?;
+                if is_hidden {
+                    packet.set_recipient(None);
+                }
+                packet.into()
+            } else {
+                let cipher = self.cipher.sequoia();
+                let packet = PKESK3::for_recipient(cipher, &key, recipient);
+                let mut packet = packet.map_err(refused)?;
+                if is_hidden {
+                    packet.set_recipient(None);
+                }
+                packet.into()
             };
             let packet = openpgp::Packet::from(packet);
             out.extend(packet.to_vec().map_err(MessageError::secret)?);

@@ -59,6 +59,53 @@ pub(crate) fn is_known(kind: Argument, text: &str) -> bool {
     }
 }
 
+/// The number of a cipher by its name, or as `S9`.
+pub(crate) fn cipher(text: &str) -> Option<u8> {
+    let upper = text.to_ascii_uppercase();
+    Some(match upper.as_str() {
+        "IDEA" => 1,
+        "3DES" => 2,
+        "CAST5" => 3,
+        "BLOWFISH" => 4,
+        "AES" | "AES128" => 7,
+        "AES192" => 8,
+        "AES256" => 9,
+        "TWOFISH" => 10,
+        "CAMELLIA128" => 11,
+        "CAMELLIA192" => 12,
+        "CAMELLIA256" => 13,
+        _ => upper.strip_prefix('S')?.parse().ok()?,
+    })
+}
+
+/// The numbers of one kind in a list of preferences; `None` if gpg would say something about it.
+pub(crate) fn preferences(list: &str, number: impl Fn(&str) -> Option<u8>) -> Option<Vec<u8>> {
+    let mut numbers = Vec::new();
+    for word in list.split([' ', ',']).filter(|word| !word.is_empty()) {
+        if word.eq_ignore_ascii_case("none") {
+            return None;
+        }
+        if let Some(number) = number(word) {
+            if numbers.contains(&number) {
+                return None;
+            }
+            numbers.push(number);
+        }
+    }
+    Some(numbers)
+}
+
+/// The number of a compression by its name, or as `Z2`.
+pub(crate) fn compression(text: &str) -> Option<u8> {
+    match text.to_ascii_uppercase().as_str() {
+        "UNCOMPRESSED" | "NONE" | "0" | "Z0" => Some(0),
+        "ZIP" | "1" | "Z1" => Some(1),
+        "ZLIB" | "2" | "Z2" => Some(2),
+        "BZIP2" | "3" | "Z3" => Some(3),
+        _ => None,
+    }
+}
+
 fn is_cipher(upper: &str) -> bool {
     CIPHERS.contains(&upper) || is_numbered(upper, 'S', &[1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13])
 }

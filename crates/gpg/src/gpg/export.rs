@@ -40,6 +40,7 @@ impl Export {
         let chosen = Chosen::find(started, words).map_err(needs)?;
         let (mut content, mut exported) = (Vec::new(), Vec::new());
         for raw in chosen.certs() {
+            let raw = &raw.ok_or_else(|| needs("of a damaged keyring"))?;
             let first = talaria_cert::first_packet(raw).and_then(|packet| Key::parse(packet).ok());
             let first = first.ok_or_else(|| needs("of such a key"))?;
             exported.push(first.fingerprint());

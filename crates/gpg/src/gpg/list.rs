@@ -11,6 +11,7 @@ use talaria_cert::{
 };
 use talaria_gnupg::{Colons, NO_USER_ID, write_cert, write_packets_with_signatures};
 
+use crate::catalog::{Catalog, Place};
 use crate::code::Exit;
 use crate::gpg::arranged::in_order;
 use crate::gpg::handover::Reason;
@@ -20,8 +21,6 @@ use crate::gpg::secrets::{Secrets, as_secret};
 use crate::gpg::start::Started;
 use crate::gpg::verify::alone;
 use crate::keyblock::{Keyblock, damage, keys_of};
-use crate::keyring::Keyrings;
-use crate::log::Log;
 use crate::session::Session;
 
 /// Which lines a listing has.
@@ -32,46 +31,38 @@ pub(crate) enum Lines {
     SecretKeys,
 }
 
-/// The certificates of the keyrings, and those that names stand for.
+/// The certificates that names stand for.
 pub(crate) struct Chosen {
-    /// All certificates of the keyrings.
-    all: Vec<Vec<u8>>,
+    catalog: Catalog,
     /// The places of the chosen ones, and the key that is meant in each.
-    places: Vec<(usize, Option<Fingerprint>)>,
+    places: Vec<(Place, Option<Fingerprint>)>,
 }
 
 impl Chosen {
     /// Finds the certificates that `words` name, or all. The error says what is needed.
     pub(crate) fn find(started: &Started, words: &[OsString]) -> Result<Self, &'static str> {
-        let Started { session, settings, own, .. } = started;
+        const DAMAGED: &str = "of a damaged keyring";
         let names: Option<Vec<Name>> = words.iter().map(|word| Name::read(word)).collect();
         let names = names.ok_or("by such a name")?;
-        let silent = Session::new(Log::silent(), session.now);
-        let own = own.as_deref();
-        let keyrings = Keyrings::of_home(&silent, own, &settings.keyrings, &settings.home);
-        if silent.log.has_errors() {
-            return Err("without a keyring");
+        let catalog = started.catalog()?;
+        let places = catalog.find(&names).ok_or(DAMAGED)?;
+        for (place, _) in &places {
+            if damage(&catalog.read(*place).ok_or(DAMAGED)?).is_some() {
+                return Err("of a damaged certificate");
+            }
         }
-        let all = keyrings.all().ok_or("of a damaged keyring")?;
-        let meant = |raw: &[u8]| names.iter().find_map(|name| name.find(raw)).map(Some);
-        let places = all.iter().enumerate().filter_map(|(at, raw)| {
-            if names.is_empty() { Some((at, None)) } else { Some((at, meant(raw)?)) }
-        });
-        let places: Vec<_> = places.collect();
-        if places.iter().any(|(at, _)| damage(&all[*at]).is_some()) {
-            return Err("of a damaged certificate");
-        }
-        Ok(Self { all, places })
+        Ok(Self { catalog, places })
     }
 
     /// Keeps those that fit.
     fn keep(&mut self, fits: impl Fn(&[u8]) -> bool) {
-        self.places.retain(|(at, _)| fits(&self.all[*at]));
+        let Self { catalog, places } = self;
+        places.retain(|(place, _)| catalog.read(*place).is_some_and(|raw| fits(&raw)));
     }
 
-    /// The packets of the chosen certificates.
-    pub(crate) fn certs(&self) -> impl Iterator<Item = &[u8]> {
-        self.places.iter().map(|(at, _)| &self.all[*at][..])
+    /// The packets of the chosen certificates; `None` for one that can no longer be read.
+    pub(crate) fn certs(&self) -> impl Iterator<Item = Option<Vec<u8>>> {
+        self.places.iter().map(|(place, _)| self.catalog.read(*place))
     }
 }
 
@@ -128,7 +119,7 @@ impl Listing {
         let Some(manner) = &session.gpg else { return Err(Exit(2)) };
         let mut out = self.head.clone().into_bytes();
         manner.trust.tell(&session.log);
-        let Chosen { all, places } = &self.chosen;
+        let Chosen { catalog, places } = &self.chosen;
         if places.is_empty() && !words.is_empty() {
             print(&out);
             let (kind, number) =
@@ -137,17 +128,16 @@ impl Listing {
             session.status.line(&format!("ERROR keylist.getkey {number}"));
             return Err(Exit(2));
         }
-        let issuers = Issuers::new(session, all);
+        let issuers = Issuers::new(session, catalog);
         let with_keygrip = settings.with_keygrip || self.secrets.is_some();
-        for (at, key) in places {
-            let raw = &all[*at];
-            let Some(keyblock) = issuers.keyblock(*at) else { continue };
+        for (place, key) in places {
+            let Some((raw, keyblock)) = issuers.read(*place) else { continue };
             match key.and_then(|key| keyblock.find(|found| found.fingerprint == key)) {
                 Some(key) => keyblock.report(session, key),
                 None => keyblock.report_notes(session),
             }
-            let (packets, summary) = in_order(raw, &keyblock.summary);
-            let grips = with_keygrip.then(|| keygrips(raw, &summary));
+            let (packets, summary) = in_order(&raw, &keyblock.summary);
+            let grips = with_keygrip.then(|| keygrips(&raw, &summary));
             let keygrips = grips.as_deref();
             let entry = Entry { session, manner, packets, keyblock: &keyblock, summary, keygrips };
             let signed = Some(&issuers).filter(|_| self.lines == Lines::Signatures);
@@ -224,55 +214,49 @@ fn keygrips(raw: &[u8], summary: &Summary) -> Vec<Option<Keygrip>> {
 }
 
 /// The certificates of the keyrings, and which has a key.
-struct Issuers<'a> {
+pub(crate) struct Issuers<'a> {
     session: &'a Session,
-    all: &'a [Vec<u8>],
+    catalog: &'a Catalog,
     /// Places by key ID, made when a name is first asked for.
-    places: RefCell<Option<HashMap<KeyId, usize>>>,
-    names: RefCell<HashMap<usize, Rc<Vec<u8>>>>,
+    places: RefCell<Option<HashMap<KeyId, Place>>>,
+    names: RefCell<HashMap<Place, Rc<Vec<u8>>>>,
 }
 
 impl<'a> Issuers<'a> {
-    fn new(session: &'a Session, all: &'a [Vec<u8>]) -> Self {
+    pub(crate) fn new(session: &'a Session, catalog: &'a Catalog) -> Self {
         let (places, names) = (RefCell::default(), RefCell::default());
-        Self { session, all, places, names }
+        Self { session, catalog, places, names }
     }
 
     /// The certificate at a place.
-    fn keyblock(&self, at: usize) -> Option<Keyblock> {
+    pub(crate) fn read(&self, place: Place) -> Option<(Vec<u8>, Keyblock)> {
         let revoker = |by: Fingerprint| {
-            let packet = first_packet(&self.all[self.place(by.key_id())?])?;
+            let raw = self.catalog.read(self.place(by.key_id())?)?;
+            let packet = first_packet(&raw)?;
             let is_meant = Key::parse(packet).is_ok_and(|key| key.fingerprint() == by);
             is_meant.then(|| packet.body.to_vec())
         };
-        Keyblock::read(self.session, self.all.get(at)?, revoker)
+        let raw = self.catalog.read(place)?;
+        let keyblock = Keyblock::read(self.session, &raw, revoker)?;
+        Some((raw, keyblock))
     }
 
     /// The user ID that stands for the certificate with a key.
     fn name(&self, id: KeyId) -> Option<Rc<Vec<u8>>> {
-        let at = self.place(id)?;
-        if let Some(known) = self.names.borrow().get(&at) {
+        let place = self.place(id)?;
+        if let Some(known) = self.names.borrow().get(&place) {
             return Some(Rc::clone(known));
         }
-        let keyblock = self.keyblock(at);
-        let primary = keyblock.as_ref().and_then(Keyblock::primary_user_id);
+        let found = self.read(place);
+        let primary = found.as_ref().and_then(|(_, keyblock)| keyblock.primary_user_id());
         let name = Rc::new(primary.map_or(NO_USER_ID.to_vec(), |id| id.text.clone()));
-        self.names.borrow_mut().insert(at, Rc::clone(&name));
+        self.names.borrow_mut().insert(place, Rc::clone(&name));
         Some(name)
     }
 
-    fn place(&self, id: KeyId) -> Option<usize> {
+    fn place(&self, id: KeyId) -> Option<Place> {
         let mut places = self.places.borrow_mut();
-        let places = places.get_or_insert_with(|| {
-            let mut places = HashMap::new();
-            for (at, raw) in self.all.iter().enumerate() {
-                for key in keys_of(raw) {
-                    places.entry(key.fingerprint().key_id()).or_insert(at);
-                }
-            }
-            places
-        });
-        places.get(&id).copied()
+        places.get_or_insert_with(|| self.catalog.by_key_id()).get(&id).copied()
     }
 }
 

@@ -78,7 +78,8 @@ impl Name {
         None
     }
 
-    fn is_key(&self, fingerprint: &Fingerprint) -> bool {
+    /// Whether it stands for a key with this fingerprint.
+    pub(crate) fn is_key(&self, fingerprint: &Fingerprint) -> bool {
         let KeyId(id) = fingerprint.key_id();
         match self {
             Self::Fingerprint(wanted) => *fingerprint == Fingerprint::V4(*wanted),
@@ -88,7 +89,13 @@ impl Name {
         }
     }
 
-    fn is_user_id(&self, text: &[u8]) -> bool {
+    /// Whether it may stand for a user ID.
+    pub(crate) fn is_of_user_id(&self) -> bool {
+        matches!(self, Self::Exact(_) | Self::Mail(_) | Self::Part(_))
+    }
+
+    /// Whether it stands for this user ID.
+    pub(crate) fn is_user_id(&self, text: &[u8]) -> bool {
         match self {
             Self::Exact(wanted) => text == wanted,
             Self::Mail(wanted) => address(text).is_some_and(|found| found == *wanted),

@@ -11,7 +11,8 @@ use crate::gpg::arguments;
 use crate::gpg::config::{self, Choice};
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Shown;
-use crate::gpg::table::{Meaning, OPTIONS};
+use crate::gpg::sealing::Sealing;
+use crate::gpg::table::{Encrypting, Meaning, OPTIONS};
 use crate::gpg::web::{Model, Web};
 use crate::keyid::KeyidFormat;
 use crate::options::{Given, Parser, Usage};
@@ -25,6 +26,7 @@ pub(crate) enum Task {
     Decrypt,
     /// Do what the file needs.
     Default,
+    Encrypt,
     ListKeys,
     ListSecretKeys,
     ListSigs,
@@ -58,7 +60,6 @@ pub(crate) struct Settings {
     pub(crate) exits_on_write_error: bool,
     pub(crate) has_progress: bool,
     pub(crate) warns_of_permissions: bool,
-    pub(crate) has_groups: bool,
     pub(crate) default_keyring: bool,
     pub(crate) keyrings: Vec<OsString>,
     pub(crate) output: Option<OsString>,
@@ -69,6 +70,10 @@ pub(crate) struct Settings {
     pub(crate) keyid_format: KeyidFormat,
     pub(crate) shown: Shown,
     pub(crate) web: Web,
+    /// What is asked of an encryption.
+    pub(crate) sealing: Sealing,
+    /// An option that has an effect on all but encryption.
+    unless_encrypting: Option<Reason>,
     /// An option that has an effect on more than verifying.
     unless_verifying: Option<Reason>,
     /// An option that has an effect on listings.
@@ -201,6 +206,7 @@ impl Commands {
             | Meaning::CheckSigs
             | Meaning::Export
             | Meaning::ListConfig
+            | Meaning::Encrypt
             | Meaning::Sealing
             | Meaning::Command => {}
             _ => return Ok(()),
@@ -212,8 +218,9 @@ impl Commands {
             self.undone.get_or_insert(Reason::Undone(format!("--{}", given.long)));
         }
         let first = self.first.get_or_insert_with(|| given.clone());
-        let go_together = first.short == given.short
-            || (first.meaning, given.meaning) == (Meaning::Sealing, Meaning::Sealing);
+        let seals = |meaning| matches!(meaning, Meaning::Encrypt | Meaning::Sealing);
+        let go_together =
+            first.short == given.short || seals(first.meaning) && seals(given.meaning);
         if go_together { Ok(()) } else { Err(Reason::Wrong("conflicting commands".to_owned())) }
     }
 
@@ -225,6 +232,7 @@ impl Commands {
         let task = match self.first.map(|given| given.meaning) {
             Some(Meaning::Verify) => Task::Verify,
             Some(Meaning::Decrypt) => Task::Decrypt,
+            Some(Meaning::Encrypt) => Task::Encrypt,
             Some(Meaning::ListKeys) => Task::ListKeys,
             Some(Meaning::ListSecretKeys) => Task::ListSecretKeys,
             Some(Meaning::ListSigs) => Task::ListSigs,
@@ -234,9 +242,18 @@ impl Commands {
             _ if self.wants_fingerprints => Task::ListKeys,
             _ => Task::Default,
         };
+        if let Some(reason) = &settings.unless_encrypting
+            && task != Task::Encrypt
+        {
+            return Err(reason.clone());
+        }
         let reason = match task {
             Task::Verify | Task::Decrypt | Task::Default => None,
-            Task::ListConfig if settings.has_groups => Some(Reason::Undone("--group".to_owned())),
+            // What an option such as `--dry-run` does to it is not implemented.
+            Task::Encrypt => settings.unless_verifying.clone().or(settings.sealing.undone.clone()),
+            Task::ListConfig if settings.sealing.has_groups() => {
+                Some(Reason::Undone("--group".to_owned()))
+            }
             Task::ListConfig => None,
             Task::Export => settings.unless_verifying.clone().or(settings.unless_exporting.clone()),
             _ => settings.unless_verifying.clone().or(settings.unless_listing.clone()),
@@ -263,7 +280,6 @@ impl Settings {
             exits_on_write_error: false,
             has_progress: false,
             warns_of_permissions: true,
-            has_groups: false,
             default_keyring: true,
             keyrings: Vec::new(),
             output: None,
@@ -273,6 +289,8 @@ impl Settings {
             keyid_format: KeyidFormat::None,
             shown: Shown::default(),
             web: Web { model: Model::Auto, completes: 1, marginals: 3, depth: 5, checks: true },
+            sealing: Sealing::default(),
+            unless_encrypting: None,
             unless_verifying: None,
             unless_listing: None,
             unless_exporting: None,
@@ -354,8 +372,13 @@ impl Settings {
                 self.unless_exporting.get_or_insert(undone());
             }
             Meaning::Group => {
-                yes_or_undone(text.to_string_lossy().contains('='))?;
-                self.has_groups = true;
+                yes_or_undone(self.sealing.add_group(&text.to_string_lossy()))?;
+            }
+            Meaning::For(option) => {
+                self.sealing.set(*option, given, undone)?;
+                if *option == Encrypting::PassphraseFd {
+                    self.unless_encrypting.get_or_insert(undone());
+                }
             }
             Meaning::Checked(kind) => {
                 yes_or_undone(arguments::is_known(*kind, &text.to_string_lossy()))?;

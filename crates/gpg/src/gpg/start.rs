@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 
 use talaria_gnupg::{Home, Source};
 
+use crate::catalog::Catalog;
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Manner;
 use crate::gpg::plain::{self, Plain};
 use crate::gpg::request::Settings;
 use crate::gpg::trust::{Trust, Verbosity};
+use crate::keyring::Keyrings;
 use crate::log::Log;
 use crate::session::Session;
 use crate::time;
@@ -94,6 +96,20 @@ impl Started {
     pub(crate) fn begin(&self) {
         warn_of_permissions(&self.settings);
         self.texts.iter().for_each(|text| self.session.log.info(text));
+    }
+}
+
+impl Started {
+    /// The certificates of all keyrings. The error says what is in the way.
+    pub(crate) fn catalog(&self) -> Result<Catalog, &'static str> {
+        let Self { session, settings, own, .. } = self;
+        let silent = Session::new(Log::silent(), session.now);
+        let own = own.as_deref();
+        let keyrings = Keyrings::of_home(&silent, own, &settings.keyrings, &settings.home);
+        if silent.log.has_errors() {
+            return Err("without a keyring");
+        }
+        keyrings.catalog().ok_or("of a damaged keyring")
     }
 }
 

@@ -81,6 +81,8 @@ pub(crate) struct Trust {
     pub(crate) is_always: bool,
     /// `None` if there is no database, or the model needs none.
     records: Option<TrustRecords>,
+    /// The database where the model needs none: it says which keys the user has disabled.
+    unused: Option<TrustRecords>,
     /// What GnuPG computes now is that nothing is valid, whatever the records say.
     is_reset: bool,
     /// Texts that come when the validity is first asked for.
@@ -105,19 +107,23 @@ impl Trust {
             model,
             is_always,
             records: None,
+            unused: None,
             is_reset: false,
             texts: Vec::new(),
             were_told: Cell::new(false),
         };
-        if web.model == Model::Always {
-            return Ok(none("always", true));
-        }
         let path = home.join("trustdb.gpg");
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(_) if web.model == Model::Always => Vec::new(),
             Err(_) => return Err(Reason::Needed(format!("a readable {}", path.display()))),
         };
+        if web.model == Model::Always {
+            // A damaged one is of no interest to most tasks.
+            let unused = TrustRecords::new(bytes).ok().filter(TrustRecords::is_sound);
+            return Ok(Self { unused, ..none("always", true) });
+        }
         let mut this = none(if web.model == Model::Classic { "classic" } else { "pgp" }, false);
         if bytes.is_empty() {
             if verbosity.verbose && web.model == Model::Auto {
@@ -200,6 +206,22 @@ impl Trust {
     pub(crate) fn tell(&self, log: &Log) {
         if !self.were_told.replace(true) {
             self.texts.iter().for_each(|text| log.info(text));
+        }
+    }
+
+    /// Whether the user has disabled a certificate, whatever the model.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::find`].
+    pub(crate) fn is_disabled(&self, log: &Log, primary: Fingerprint) -> Result<bool, Exit> {
+        let Fingerprint::V4(name) = primary else { return Ok(false) };
+        match &self.unused {
+            Some(records) => {
+                let found = records.find(&name).ok().flatten();
+                Ok(Believed(found.unwrap_or_default()).is_disabled())
+            }
+            None => Ok(self.find(log, primary)?.is_disabled()),
         }
     }
 

@@ -263,7 +263,7 @@ impl Desk {
     }
 
     /// Lets gpg compute the trust database, unless it is as gpg left it.
-    fn refresh(&self) {
+    pub(crate) fn refresh(&self) {
         if !self.is_fresh.replace(true) {
             self.run(&self.gpg, &["--batch", "-q", "--check-trustdb"], b"");
         }

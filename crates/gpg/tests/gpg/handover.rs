@@ -39,7 +39,7 @@ fn arguments_descriptors_and_the_input_arrive_as_they_are() {
         "--bogus --sign",
         "--output",
         "-seb --no-such-option=3",
-        "--encrypt -r bob -- --x",
+        "--encrypt --symmetric -r bob -- --x",
         "--list-packets",
         "--import",
         "--verify --sign",

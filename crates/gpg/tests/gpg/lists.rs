@@ -99,6 +99,85 @@ fn keyrings_of_debian_are_listed_as_by_gpg() {
     }
 }
 
+/// Names are looked up in the tables of a large keybox.
+#[test]
+fn certificates_of_a_keybox_are_found_by_their_names() {
+    let Some(desk) = Desk::with_alice() else { return };
+    let ring = "/usr/share/keyrings/debian-keyring.gpg";
+    let ring = Some(ring).filter(|path| std::path::Path::new(path).exists());
+    let Some(ring) = talaria_needs::found(ring, "debian-keyring.gpg") else { return };
+    let certs = certs_of(&std::fs::read(ring).unwrap());
+    let mut keybox = desk.get("home/pubring.kbx");
+    let mut others = Vec::new();
+    assert_eq!(talaria_gnupg::write_keybox(&mut others, &certs, 7).unwrap().len(), 0);
+    keybox.extend_from_slice(&others[32..]);
+    desk.put("home/pubring.kbx", keybox);
+    let key = |at: usize, subkey: usize| {
+        let key = certs[at].keys().nth(subkey).unwrap();
+        key.fingerprint().to_string()
+    };
+    let last = certs.len() - 1;
+    let (primary, subkey, end) = (key(0, 0), key(100, 1), key(last, 0));
+    for names in [
+        &["alice"][..],
+        &["Johannes"],
+        &["*johannes"],
+        &["<alice@example.org>"],
+        &["zack@debian.org"],
+        &["<zack@debian.org>"],
+        &["=Stefano Zacchiroli <zack@debian.org>"],
+        &["Stefano", "alice", "Stefano"],
+        &[&primary],
+        &[&subkey],
+        &[&subkey[24..], &end[32..]],
+        &["nobody-of-that-name"],
+        &["alice", "nobody-of-that-name"],
+    ] {
+        let line = [&["--status-fd", "3", "--with-colons", "-k"], names].concat();
+        desk.same_gpg_with(&line, b"");
+    }
+    desk.same_gpg_with(&["--status-fd", "3", "--export", "alice"], b"");
+    desk.same_gpg_with(&["--with-colons", "--list-sigs", &subkey], b"");
+}
+
+/// The certificates of a keyring.
+fn certs_of(bytes: &[u8]) -> Vec<talaria_cert::Cert> {
+    let mut splitter = talaria_cert::Splitter::new(bytes, talaria_cert::BATCH_BYTES);
+    let mut certs = Vec::new();
+    while let Some(batch) = splitter.next_batch().unwrap() {
+        certs.extend(batch.certs().map(|(_, raw)| talaria_cert::Cert::parse(raw).unwrap()));
+    }
+    certs
+}
+
+/// As GnuPG, we believe the tables of a keybox, or hand over.
+#[test]
+fn tables_that_lie_are_not_believed() {
+    let Some(desk) = Desk::with_alice() else { return };
+    desk.make_key("Bob <bob@example.org>", "ed25519");
+    let good = desk.get("home/pubring.kbx");
+    let place = |text: &[u8]| good.windows(text.len()).position(|part| part == text).unwrap();
+    let fingerprint = talaria_cert::hex::array::<20>(&desk.fingerprint("alice")).unwrap();
+    let table = place(&fingerprint);
+    let mut damaged = Vec::new();
+    // A name of a key that nobody has, the length of a blob, the number of user IDs.
+    for (at, value) in [(table, 0xff), (33, 0x77), (table + 31, 0xff)] {
+        let mut bytes = good.clone();
+        bytes[at] ^= value;
+        damaged.push(bytes);
+    }
+    damaged.push(good[..good.len() - 30].to_vec());
+    let wanted = desk.fingerprint("alice");
+    for bytes in damaged {
+        desk.put("home/pubring.kbx", &bytes);
+        for name in ["alice", "bob", &wanted] {
+            let line = ["--with-colons", "-k", name];
+            let ours = desk.our_gpg_or_theirs(&line, b"");
+            assert_eq!(ours, desk.their_gpg(&line, b""), "{name}");
+        }
+    }
+}
+
 #[test]
 fn secret_keys_are_listed_as_gpg_lists_them() {
     let Some(desk) = Desk::with_alice() else { return };

@@ -4,6 +4,7 @@ mod calls;
 mod clients;
 mod common;
 mod detached;
+mod encrypt;
 mod handover;
 mod inline;
 mod keyrings;

@@ -10,7 +10,8 @@ use talaria_message::openpgp::packet::{Key, PKESK};
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::openpgp::{self, Cert, Packet};
 use talaria_message::{
-    DecryptOptions, DecryptionKey, MessageError, Release, Secrets, decrypt, decryption_keys,
+    DecryptOptions, DecryptionKey, EncryptOptions, MessageError, Naming, Profile, Recipients,
+    Release, Secrets, decrypt, decryption_keys, encrypt,
 };
 
 use crate::common::{generate, no_certs};
@@ -171,4 +172,42 @@ fn a_panic_of_a_library_is_a_wrong_session_key() {
     let mut secrets = Secrets { keys: vec![panics], ..Secrets::default() };
     let error = open(&message, &mut secrets).unwrap_err();
     assert_eq!(error.to_string(), answer(&key.keyid().to_hex()));
+}
+
+/// A key is encrypted to without its certificate, and the message names it or not.
+#[test]
+fn one_key_may_be_named_or_hidden() {
+    for cert in receivers() {
+        let key = encryption_key(cert);
+        let body = key.to_vec().unwrap();
+        let is_old = key.version() == 4;
+        let name = if is_old {
+            key.keyid().as_bytes().to_vec()
+        } else {
+            key.fingerprint().as_bytes().to_vec()
+        };
+        for naming in [Naming::Named, Naming::Hidden] {
+            let mut to = Recipients::default();
+            to.add_key(&body, naming).unwrap();
+            let mut options = EncryptOptions::default();
+            options.profile = Some(if is_old { Profile::Rfc4880 } else { Profile::Rfc9580 });
+            let mut sealed = Vec::new();
+            encrypt(&b"attack at dawn"[..], &mut sealed, &to, &mut [], &options, 0).unwrap();
+            let is_named = sealed.windows(name.len()).any(|part| part == name);
+            assert_eq!(is_named, naming == Naming::Named);
+            let mut plain = Vec::new();
+            let mut read = DecryptOptions::new(Release::Streamed);
+            read.threads = 1;
+            decrypt(&mut &sealed[..], &mut plain, &mut secrets(cert), &no_certs(), read).unwrap();
+            assert_eq!(plain, b"attack at dawn");
+        }
+        let mut to = Recipients::default();
+        let mut is_refused = |body: &[u8]| to.add_key(body, Naming::Named).is_err();
+        assert!(is_refused(&body[..body.len() - 1]) && is_refused(b"") && is_refused(&[4; 90]));
+        let primary = cert.primary_key().key().parts_as_public().clone();
+        if !primary.pk_algo().for_encryption() {
+            assert!(is_refused(&primary.to_vec().unwrap()));
+        }
+        assert!(to.is_empty());
+    }
 }
