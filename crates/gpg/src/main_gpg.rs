@@ -1,5 +1,5 @@
-//! `talaria-gpg`: verifies signatures, lists keys and encrypts in place of GnuPG's `gpg`, and hands over the
-//! rest.
+//! `talaria-gpg`: verifies signatures, lists keys and encrypts in place of GnuPG's `gpg`, and hands
+//! over the rest.
 
 // OpenSSL begins with what this program needs.
 use talaria_programs as _;

@@ -51,6 +51,8 @@ enum Input {
 enum Output {
     Open(File),
     New(NewFile),
+    /// Instead of a file that is there.
+    Replacing(NewFile),
 }
 
 /// How the message is made.
@@ -228,6 +230,11 @@ impl How {
             Output::Open(mut file) => self.seal_to(input, &mut file, is_armored, now),
             Output::New(mut file) => {
                 self.seal_to(input, &mut file, is_armored, now)?;
+                // As gpg's, it is not synced. Scripts encrypt one file after the other.
+                file.name_unsynced(Readers::Usual).map_err(MessageError::Write)
+            }
+            Output::Replacing(mut file) => {
+                self.seal_to(input, &mut file, is_armored, now)?;
                 file.keep(Readers::Usual).map_err(MessageError::Write)
             }
         }
@@ -343,7 +350,7 @@ fn output(name: &OsStr, specials: bool, replaces: bool) -> Option<Output> {
             if !replaces || !is_own {
                 return None;
             }
-            NewFile::replacing(path).ok().map(Output::New)
+            NewFile::replacing(path).ok().map(Output::Replacing)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             NewFile::beginning(path).ok().map(Output::New)
