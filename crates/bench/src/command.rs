@@ -228,7 +228,8 @@ pub struct RatiosArgs {
     #[arg(long, value_name = "N", default_value_t = 9,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pairs: u16,
-    /// Folder for keys, stores and messages [default: the temporary folder]
+    /// Folder for keys, stores and messages [default: /dev/shm, if it has 2 GiB, or else the
+    /// temporary folder]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -236,12 +237,13 @@ pub struct RatiosArgs {
 impl RatiosArgs {
     /// Compares ratios, or records them.
     fn compare(&self, out: &mut impl Write) -> Result<ExitCode, BenchError> {
+        let defaults = ratios::RatiosOptions::default();
         let options = ratios::RatiosOptions {
             recorded: self.recorded.clone(),
             record: self.record,
             pairs: usize::from(self.pairs),
-            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
-            ..ratios::RatiosOptions::default()
+            scratch: self.scratch.clone().unwrap_or(defaults.scratch),
+            ..defaults
         };
         let result = ratios::run(&options, out)?;
         for (what, sentences) in [("Left out", &result.left_out), ("Slipped", &result.slipped)] {

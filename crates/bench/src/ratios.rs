@@ -70,9 +70,7 @@ pub fn run(options: &RatiosOptions, out: &mut dyn Write) -> Result<Ratios, Bench
     for Task { name, beside } in tasks::all(&place)? {
         match beside {
             Beside::Missing(peer) => {
-                result
-                    .left_out
-                    .push(format!("{name}: not compared, since {peer} is not installed"));
+                result.left_out.push(format!("{name}: not compared, since there is no {peer}"));
                 result.table.push(vec![name.into(), peer.into()]);
             }
             Beside::Peer { name: peer, mut ours, mut theirs } => {
