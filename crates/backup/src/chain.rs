@@ -10,6 +10,17 @@ use crate::id::Id;
 use crate::listed::Listed;
 use crate::snapshot::{Head, Heads};
 
+/// Who says that a snapshot was there.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Evidence {
+    /// This machine has seen it, or there are no signatures that could say whose word it is.
+    Seen,
+    /// A later snapshot of the same client names it.
+    Chain,
+    /// Only this other client names it, and may be wrong or a thief.
+    Claim(Fingerprint),
+}
+
 /// A fault in the chain of a client.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Irregularity {
@@ -21,9 +32,8 @@ pub enum Irregularity {
         number: u64,
         /// Its identifier.
         id: Id,
-        /// `None` if this machine has seen it, or the client itself names it. Otherwise only this
-        /// other client names it, and may be wrong or a thief.
-        claimed_by: Option<Fingerprint>,
+        /// Who says that it was there.
+        evidence: Evidence,
     },
     /// A client has two snapshots with one number: its state was rolled back, or its key is in two
     /// places.
@@ -42,11 +52,11 @@ impl fmt::Display for Irregularity {
             None => "the unsigned chain".to_owned(),
         };
         match self {
-            Self::Missing { client, number, id, claimed_by } => {
+            Self::Missing { client, number, id, evidence } => {
                 write!(f, "snapshot {number} ({id}) of {} is missing", name(client))?;
-                match claimed_by {
-                    None => Ok(()),
-                    Some(by) => write!(f, ", as only client {} says", by.to_hex()),
+                match evidence {
+                    Evidence::Seen | Evidence::Chain => Ok(()),
+                    Evidence::Claim(by) => write!(f, ", as only client {} says", by.to_hex()),
                 }
             }
             Self::Branched { client, number } => {
@@ -78,8 +88,7 @@ pub fn heads(snapshots: &[Listed]) -> Heads {
 /// clients, so only a tail that nobody here has seen can be missing without a trace.
 ///
 /// No word hides another: each identifier that somebody names for a place must be there or
-/// forgotten. What this machine has seen and what the client itself names is sure. Of what another
-/// client says of a client, only the newest is told.
+/// forgotten. Of what another client says of a client, only the newest is told.
 #[must_use]
 pub fn irregularities(
     snapshots: &[Listed],
@@ -87,10 +96,10 @@ pub fn irregularities(
     seen: &Heads,
 ) -> Vec<Irregularity> {
     let mut by_place: BTreeMap<(Option<Fingerprint>, u64), Vec<Id>> = BTreeMap::new();
-    let mut named: BTreeMap<(Option<Fingerprint>, u64), BTreeSet<Id>> = BTreeMap::new();
+    let mut named: BTreeMap<(Option<Fingerprint>, u64, Id), Evidence> = BTreeMap::new();
     let mut claimed: BTreeMap<(Fingerprint, Fingerprint), Head> = BTreeMap::new();
     for (client, head) in seen {
-        named.entry((client.clone(), head.number)).or_default().insert(head.id);
+        named.insert((client.clone(), head.number, head.id), Evidence::Seen);
     }
     // A snapshot that no longer counts is not missing.
     let there: BTreeSet<Id> = snapshots.iter().map(|listed| listed.id).collect();
@@ -102,8 +111,9 @@ pub fn irregularities(
         let client = &snapshot.client;
         by_place.entry((client.clone(), snapshot.number)).or_default().push(*id);
         if let Some(previous) = snapshot.previous {
-            let place = (client.clone(), snapshot.number.saturating_sub(1));
-            named.entry(place).or_default().insert(previous);
+            let evidence = if client.is_some() { Evidence::Chain } else { Evidence::Seen };
+            let place = (client.clone(), snapshot.number.saturating_sub(1), previous);
+            named.entry(place).or_insert(evidence);
         }
         for (other, head) in snapshot.heads.iter().filter(|(_, head)| !is_explained(&head.id)) {
             match client {
@@ -114,30 +124,27 @@ pub fn irregularities(
                     }
                 }
                 // Without signatures, all words are equal.
-                _ => {
-                    let place = (Some(other.clone()), head.number);
-                    named.entry(place).or_default().insert(head.id);
+                None => {
+                    named.insert((Some(other.clone()), head.number, head.id), Evidence::Seen);
+                }
+                Some(_) => {
+                    let place = (Some(other.clone()), head.number, head.id);
+                    named.entry(place).or_insert(Evidence::Chain);
                 }
             }
         }
     }
     let mut found = Vec::new();
-    let mut sure = BTreeSet::new();
-    for ((client, number), ids) in named {
-        for id in ids.into_iter().filter(|id| !is_explained(id)) {
-            sure.insert(id);
-            found.push(Irregularity::Missing {
-                client: client.clone(),
-                number,
-                id,
-                claimed_by: None,
-            });
+    let known: BTreeSet<Id> = named.keys().map(|(.., id)| *id).collect();
+    for ((client, number, id), evidence) in named {
+        if !is_explained(&id) {
+            found.push(Irregularity::Missing { client, number, id, evidence });
         }
     }
     for ((by, client), Head { number, id }) in claimed {
-        if !sure.contains(&id) {
-            let (client, claimed_by) = (Some(client), Some(by));
-            found.push(Irregularity::Missing { client, number, id, claimed_by });
+        if !known.contains(&id) {
+            let (client, evidence) = (Some(client), Evidence::Claim(by));
+            found.push(Irregularity::Missing { client, number, id, evidence });
         }
     }
     let branched = by_place.into_iter().filter(|(_, ids)| ids.len() > 1);
@@ -172,7 +179,7 @@ mod tests {
             client: Some(key(1)),
             number: 2,
             id: Id([12; 32]),
-            claimed_by: None,
+            evidence: Evidence::Chain,
         };
         assert_eq!(gap, [missing]);
         // A tombstone explains it.
@@ -200,11 +207,11 @@ mod tests {
     fn no_word_of_another_client_hides_what_is_missing() {
         let chain =
             [listed(1, 1, 11, None), listed(1, 2, 12, Some(11)), listed(1, 3, 13, Some(12))];
-        let missing = |number: u64, id: u8, by: Option<u8>| Irregularity::Missing {
+        let missing = |number: u64, id: u8, evidence| Irregularity::Missing {
             client: Some(key(1)),
             number,
             id: Id([id; 32]),
-            claimed_by: by.map(key),
+            evidence,
         };
         let thief = |number: u64, heads: &[(u64, u8)]| {
             let mut thief = listed(2, 1, 20 + u8::try_from(number).unwrap(), None);
@@ -219,15 +226,16 @@ mod tests {
         // The last one is gone, which this machine has seen. Somebody says that the place has
         // another snapshot, which is there.
         let found = [chain[0].clone(), chain[1].clone(), thief(1, &[(3, 11)])];
-        assert_eq!(irregularities(&found, &none, &heads(&chain)), [missing(3, 13, None)]);
+        assert_eq!(irregularities(&found, &none, &heads(&chain)), [missing(3, 13, Evidence::Seen)]);
         // The same for a gap that the client itself shows.
         let found = [chain[0].clone(), chain[2].clone(), thief(1, &[(2, 11)])];
-        assert_eq!(irregularities(&found, &none, &Heads::new()), [missing(2, 12, None)]);
+        assert_eq!(irregularities(&found, &none, &Heads::new()), [missing(2, 12, Evidence::Chain)]);
         // What only others say is told with who says it, once for each of them.
         let mut second = thief(2, &[(998, 98)]);
         second.snapshot.previous = Some(Id([21; 32]));
         let found = [&chain[..], &[thief(1, &[(999, 99)]), second]].concat();
-        assert_eq!(irregularities(&found, &none, &Heads::new()), [missing(999, 99, Some(2))]);
+        let claim = missing(999, 99, Evidence::Claim(key(2)));
+        assert_eq!(irregularities(&found, &none, &Heads::new()), [claim]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use talaria_message::openpgp::Fingerprint;
 
-use crate::chain::{Irregularity, irregularities};
+use crate::chain::{Evidence, Irregularity, irregularities};
 use crate::document::DocumentStanding;
 use crate::error::{BackupError, Result};
 use crate::forgotten::Forgotten;
@@ -14,11 +14,11 @@ use crate::listed::Listed;
 use crate::snapshot::Heads;
 use crate::verified::Verified;
 
-/// Snapshots that are missing, as only other clients say, and the packs that they may need.
+/// Snapshots that are missing, as clients say, and the packs that they may need.
 #[derive(Default)]
 pub(crate) struct Gaps {
     /// What is said.
-    pub(crate) claims: Vec<Irregularity>,
+    pub(crate) missing: Vec<Irregularity>,
     /// The clients whose snapshots these are.
     clients: BTreeSet<Fingerprint>,
     /// The packs that stay therefore.
@@ -30,9 +30,10 @@ impl Gaps {
     ///
     /// # Errors
     ///
-    /// [`BackupError::Gap`] if one is missing for sure that is not among `despite`: a late listing
-    /// or a half-finished copy of the repository looks like that, too, and what the snapshot needs
-    /// would be gone for good.
+    /// [`BackupError::Gap`] if one is missing that this machine has seen, and that is not among
+    /// `despite`: a late listing or a half-finished copy of the repository looks like that, too,
+    /// and what the snapshot needs would be gone for good. What clients say stops nothing, since a
+    /// client may be stolen.
     pub(crate) fn find(
         snapshots: &[Listed],
         forgotten: &Forgotten,
@@ -43,12 +44,12 @@ impl Gaps {
         for found in irregularities(snapshots, forgotten, seen) {
             match &found {
                 Irregularity::Missing { id, .. } if despite.contains(id) => {}
-                Irregularity::Missing { id, claimed_by: None, .. } => {
+                Irregularity::Missing { id, evidence: Evidence::Seen, .. } => {
                     return Err(BackupError::Gap { id: id.to_string(), what: found.to_string() });
                 }
                 Irregularity::Missing { client: Some(client), .. } => {
                     gaps.clients.insert(client.clone());
-                    gaps.claims.push(found);
+                    gaps.missing.push(found);
                 }
                 Irregularity::Missing { client: None, .. } | Irregularity::Branched { .. } => {}
             }

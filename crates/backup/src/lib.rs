@@ -107,7 +107,7 @@ mod view;
 pub use attest::parse_attestation;
 pub use backend::{Backend, Object};
 pub use catalog::{Reader, select};
-pub use chain::{Irregularity, heads, irregularities};
+pub use chain::{Evidence, Irregularity, heads, irregularities};
 pub use check::ReadData;
 pub use check::checked::{Checked, Problem};
 pub use chunks::{CHUNK_BYTES_MAX, ReadChunks, WriteChunks};

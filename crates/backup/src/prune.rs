@@ -85,9 +85,9 @@ pub struct Pruned {
     /// Snapshots that a run has prepared and not published. Their content stays, until that client
     /// backs up again or somebody forgets them.
     pub prepared: BTreeSet<Id>,
-    /// Snapshots that are missing, as only other clients say. The packs that their clients wrote
-    /// stay, and those that a reader has confirmed.
-    pub claims: Vec<Irregularity>,
+    /// Snapshots that are missing, as clients say. The packs that their clients wrote stay, and
+    /// those that a reader has confirmed.
+    pub missing: Vec<Irregularity>,
     /// Planned packs that stay, since needed chunks in them cannot be read.
     pub kept: BTreeSet<Problem>,
 }
@@ -177,7 +177,7 @@ impl Repository {
             bytes: view.listed.iter().map(|(_, bytes)| bytes).sum(),
             snapshots: self.forgotten_objects(&view.forgotten)?.len() as u64,
             prepared: view.prepared.clone(),
-            claims: view.gaps.claims.clone(),
+            missing: view.gaps.missing.clone(),
             ..Pruned::default()
         };
         for one in uses.iter().filter(|one| doomed.contains(&one.hash)) {
@@ -198,7 +198,7 @@ impl Repository {
     ///
     /// [`BackupError::Refused`] if the certificate has no role `prune`, if `keys` read no data, or
     /// if a snapshot cannot be read, and with it the list of what it needs; [`BackupError::Gap`] if
-    /// a snapshot is missing;
+    /// a snapshot is missing that the caller has seen;
     /// [`BackupError::Cancelled`]; errors of the storage. After an error, nothing that is needed is
     /// gone, and the next prune continues.
     pub fn prune(
@@ -262,7 +262,7 @@ impl Repository {
             self.backend().delete(object)?;
         }
         pruned.prepared.clone_from(&view.prepared);
-        pruned.claims.clone_from(&view.gaps.claims);
+        pruned.missing.clone_from(&view.gaps.missing);
         for (pack, bytes) in view.listed.iter().filter(|(pack, _)| doomed.contains(pack)) {
             progress.go_on()?;
             if !kept.contains(&pack) && !view.gaps.spare(&pack) {

@@ -190,20 +190,23 @@ fn a_missing_snapshot_stops_a_prune_until_it_is_there_again_or_somebody_decides(
     let seen = PruneOptions { seen: heads(&listed), ..AT_ONCE };
     let object = |id: &Id| place.path(&format!("snapshots/{id}"));
     let aside = place.path("../aside");
-    // The snapshot after it names the second one. This machine has seen the last one.
-    for (id, options) in [(ids[1], &AT_ONCE), (ids[2], &seen)] {
-        fs::rename(object(&id), &aside).unwrap();
-        let packs = objects(&place, "packs");
-        let dry = repository.prune_dry(&keys, options, &BackupProgress::default(), NOW);
-        for refused in [dry, prune(&repository, &keys, &place.alice, options)] {
-            let Err(BackupError::Gap { id: found, .. }) = refused else { panic!("{refused:?}") };
-            assert_eq!(found, id.to_string());
-        }
-        assert_eq!(objects(&place, "packs"), packs);
-        fs::rename(&aside, object(&id)).unwrap();
-        assert_eq!(prune(&repository, &keys, &place.alice, options).unwrap().deleted_packs, 0);
+    // This machine has seen the last one.
+    fs::rename(object(&ids[2]), &aside).unwrap();
+    let packs = objects(&place, "packs");
+    let dry = repository.prune_dry(&keys, &seen, &BackupProgress::default(), NOW);
+    for refused in [dry, prune(&repository, &keys, &place.alice, &seen)] {
+        let Err(BackupError::Gap { id, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(id, ids[2].to_string());
     }
+    assert_eq!(objects(&place, "packs"), packs);
+    fs::rename(&aside, object(&ids[2])).unwrap();
+    let pruned = prune(&repository, &keys, &place.alice, &seen).unwrap();
+    assert_eq!((pruned.deleted_packs, pruned.missing.len()), (0, 0));
+    // Only the snapshot after it names the second one: its client may be stolen, and what it wrote
+    // stays.
     fs::rename(object(&ids[1]), &aside).unwrap();
+    let pruned = prune(&repository, &keys, &place.alice, &seen).unwrap();
+    assert_eq!((pruned.deleted_packs, pruned.missing.len()), (0, 1));
     let despite = PruneOptions { despite_missing: [ids[1]].into(), ..seen };
     assert!(prune(&repository, &keys, &place.alice, &despite).unwrap().deleted_packs > 0);
 }
@@ -222,15 +225,15 @@ fn a_thief_who_says_that_a_snapshot_is_missing_stops_no_prune_and_costs_nobody_c
     repository.write_snapshot(&keys, &claim, Some(&mut signer(&thief)), NOW).unwrap();
     forget(&repository, &keys, &ids[..2], &place.alice);
     let pruned = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
-    assert_eq!((pruned.claims.len(), pruned.deleted_packs, pruned.snapshots), (1, 0, 2));
-    let told = pruned.claims[0].to_string();
+    assert_eq!((pruned.missing.len(), pruned.deleted_packs, pruned.snapshots), (1, 0, 2));
+    let told = pruned.missing[0].to_string();
     assert!(told.ends_with(&format!("as only client {} says", name(&thief).to_hex())), "{told}");
     // The owner ends it.
     let names = [SnapshotName::unreadable(invented)].into();
     let by = (&name(&place.alice), &mut signer(&place.alice));
     repository.forget(&keys, &names, by, NOW).unwrap();
     let pruned = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
-    assert!(pruned.claims.is_empty() && pruned.deleted_packs > 0, "{pruned:?}");
+    assert!(pruned.missing.is_empty() && pruned.deleted_packs > 0, "{pruned:?}");
     sound(&place);
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talaria_backup::{
-    Fate, Grouping, Id, Irregularity, Listed, Repository, Retention, SnapshotName, decide, halved,
-    select,
+    Evidence, Fate, Grouping, Id, Irregularity, Listed, Repository, Retention, SnapshotName,
+    decide, halved, select,
 };
 use talaria_message::openpgp::Fingerprint;
 
@@ -97,11 +97,13 @@ fn named(
 ) -> Result<SnapshotName, ClientError> {
     let selected = select(listed, name, client);
     let missing = wrong.iter().find_map(|irregularity| match irregularity {
-        Irregularity::Missing { client, number, id, claimed_by } if id.to_string() == name => {
-            // The number that a thief may have made up is not used up by a tombstone.
-            Some(match claimed_by {
-                None => SnapshotName { client: client.clone(), number: *number, id: *id },
-                Some(_) => SnapshotName::unreadable(*id),
+        Irregularity::Missing { client, number, id, evidence } if id.to_string() == name => {
+            Some(match evidence {
+                Evidence::Seen | Evidence::Chain => {
+                    SnapshotName { client: client.clone(), number: *number, id: *id }
+                }
+                // The number that a thief may have made up is not used up by a tombstone.
+                Evidence::Claim(_) => SnapshotName::unreadable(*id),
             })
         }
         _ => None,

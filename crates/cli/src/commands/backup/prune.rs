@@ -25,9 +25,10 @@ use crate::terminal::Paint;
 /// You need the role "prune" and the key of a reader: only the content of snapshots shows which
 /// packs are needed.
 ///
-/// The exit status is 4 if needed content is damaged. The damaged content stays where it is. If a
-/// snapshot is missing that this machine has seen or that its client names, nothing is deleted: the
-/// storage may list it late, or somebody has deleted it.
+/// The exit status is 4 if needed content is damaged or a snapshot is missing. Damaged content
+/// stays where it is. If this machine has seen the missing snapshot, nothing is deleted: the storage
+/// may list it late, or somebody has deleted it. If only clients name it, what its client wrote
+/// stays.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Tolerate unused content in partly used packs, up to PERCENT of the repository
@@ -103,7 +104,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             "action": "backup prune", "packs": pruned.packs, "bytes": pruned.bytes,
             "deleted_packs": pruned.deleted_packs, "deleted_bytes": pruned.deleted_bytes,
             "copied_bytes": pruned.copied_bytes, "snapshots": pruned.snapshots, "kept": kept,
-            "claims": pruned.claims.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "missing": pruned.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "prepared": pruned.prepared.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "dry_run": args.dry_run,
         });
@@ -113,8 +114,10 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         for problem in &pruned.kept {
             cx.status(format_args!("{warning}: {} stays: {}", problem.object, problem.why));
         }
-        for claim in &pruned.claims {
-            cx.status(format_args!("{warning}: {claim}. What that client wrote stays."));
+        for missing in &pruned.missing {
+            cx.status(format_args!(
+                "{warning}: {missing}. What its client wrote stays, until you forget it."
+            ));
         }
         for id in &pruned.prepared {
             cx.status(format_args!(
@@ -141,5 +144,6 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             },
         ));
     }
-    Ok(if pruned.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(4) })
+    let is_sound = pruned.kept.is_empty() && pruned.missing.is_empty();
+    Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::from(4) })
 }
