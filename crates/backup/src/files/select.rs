@@ -44,6 +44,7 @@ impl Patterns {
         }
         let (mut all, mut folders) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in patterns {
+            refuse_useless(pattern)?;
             let (body, set) = match pattern.strip_suffix('/') {
                 Some(body) => (body, &mut folders),
                 None => (pattern.as_str(), &mut all),
@@ -70,6 +71,18 @@ impl Patterns {
         let path = Path::new(OsStr::from_bytes(path));
         self.all.is_match(path) || is_folder && self.folders.is_match(path)
     }
+}
+
+/// Refuses a pattern that no path can match, which is a mistake of whoever knows other programs.
+fn refuse_useless(pattern: &str) -> Result<()> {
+    let why = if pattern.starts_with('!') {
+        "no pattern takes another one back; for a name that begins with !, write \\!"
+    } else if pattern.trim_matches('/').split('/').any(|part| matches!(part, "." | ".." | "")) {
+        "it matches nothing, since no path in a snapshot has the part . or .. or an empty one"
+    } else {
+        return Ok(());
+    };
+    Err(BackupError::Refused(format!("the pattern {pattern} is not valid: {why}")))
 }
 
 impl PathSelection {
@@ -182,7 +195,11 @@ mod tests {
         }
         assert_eq!(some.judge(b"home", true, false), Verdict::Parent);
         assert!(some.wants(b"\xff/\xfe.txt", false));
-        assert!(matches!(PathSelection::new(&["[".into()], &[]), Err(BackupError::Refused(_))));
+        assert!(!selection(&[], &["\\!x"]).wants(b"a/!x", false));
+        for useless in ["[", "!x", "./a", "a/../b", "..", "a//b", "", "/"] {
+            let refused = PathSelection::new(&[], &[useless.to_owned()]);
+            assert!(matches!(refused, Err(BackupError::Refused(_))), "{useless}");
+        }
         assert_eq!(PathSelection::patterns("# note\n\n*.o \n/a b\n"), ["*.o", "/a b"]);
     }
 }
