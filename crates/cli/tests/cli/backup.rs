@@ -777,6 +777,8 @@ fn a_killed_restore_completes_when_it_is_run_again() {
             fs::remove_dir_all(backups.0.path("restored")).unwrap();
         }
     }
+    let (_, said) = backups.exits(&["restore", "latest", "--target", "-"], 2);
+    assert!(said.contains("a folder with the name - is ./-"), "{said}");
     // Something else in the place of a file is no success.
     backups.ok(&again);
     fs::write(backups.0.path("restored/large"), "mine").unwrap();

@@ -99,6 +99,10 @@ fn parse_mapping(text: &str) -> Result<Mapping, String> {
 }
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    if args.target.as_os_str() == "-" {
+        let why = "restore writes beneath a folder, and not to standard output; a folder with the name - is ./-";
+        return Err(CliError::Usage(why.into()));
+    }
     let selection = PathSelection::new(&args.include, &args.exclude)
         .map_err(|error| CliError::Usage(error.to_string()))?;
     // An identifier has no colon.
