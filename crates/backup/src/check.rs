@@ -3,6 +3,7 @@
 pub(crate) mod checked;
 pub(crate) mod described;
 pub(crate) mod packs;
+mod people;
 mod trees;
 
 use std::collections::{BTreeSet, HashSet};
@@ -225,6 +226,7 @@ impl Repository {
         now: u32,
     ) -> Result<Vec<Listed>> {
         keys.missing().iter().for_each(|error| checked.add_error(error));
+        self.check_people(checked)?;
         let (snapshots, forgotten, unreadable) = self.survey(keys, now)?;
         checked.add_errors(&unreadable);
         for irregularity in irregularities(&snapshots, &forgotten, seen) {

@@ -30,7 +30,7 @@ const MARK: &str = "talaria-backup";
 const MARK_DOMAIN: &str = "talaria backup repository";
 const GROUP_DOMAIN: &str = "talaria backup group secret";
 /// The maximum length of a certificate, or of the keys of an epoch, in bytes.
-const CERT_BYTES_MAX: u64 = 4 << 20;
+pub(crate) const CERT_BYTES_MAX: u64 = 4 << 20;
 /// The maximum length of all certificates of a repository together, in bytes.
 const ALL_CERTS_BYTES_MAX: usize = 64 << 20;
 /// The maximum length of a snapshot or configuration in bytes.

@@ -5,6 +5,7 @@ mod create;
 mod drill;
 mod faults;
 mod forget;
+mod locked_out;
 mod people;
 mod promote;
 mod prune;
