@@ -3,7 +3,7 @@
 //! Each lies in a fixed folder beside `talaria` and is never looked for elsewhere. It refuses to
 //! work for a `talaria` of another build, and to be started by hand.
 //!
-//! A program that has this crate also begins OpenSSL with what it needs, and no more ([`openssl`]).
+//! A program that has this crate also begins OpenSSL with what it needs, and no more.
 
 mod openssl;
 
