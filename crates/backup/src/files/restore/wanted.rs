@@ -128,7 +128,7 @@ pub(super) fn make_target(target: &Path, marks: bool) -> Result<()> {
         make.mode(UNFINISHED.bits());
     }
     match make.recursive(!marks).create(target) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && target.is_dir() => Ok(()),
         made => made.map_err(|error| target_failed(target, error)),
     }
 }
