@@ -242,6 +242,8 @@ struct Restoration<'a> {
 struct FileJob {
     path: Vec<u8>,
     folder: Arc<OwnedFd>,
+    /// Whether nothing can be in its place: this restore has made the folder.
+    is_alone: bool,
     meta: Meta,
     size: u64,
     content: Vec<Part>,
@@ -348,7 +350,7 @@ impl Restoration<'_> {
         let keeps = self.options.overwrite == Overwrite::Never;
         let mut note = |left: Option<Left>| {
             left.is_some_and(|left| {
-                if keeps && left.state == (State::There { new: false }) {
+                if keeps && matches!(left.state, State::There { new: false, .. }) {
                     existing.insert(left.path);
                 }
                 true
@@ -386,7 +388,8 @@ impl Restoration<'_> {
                             continue;
                         }
                     };
-                    let job = FileJob { path: entry.path, folder, meta, size, content };
+                    let is_alone = folders.is_empty();
+                    let job = FileJob { path: entry.path, folder, is_alone, meta, size, content };
                     if is_small(&job.content) {
                         batch.push(job);
                         if batch.len() == BATCH_FILES {
@@ -512,12 +515,16 @@ impl Restoration<'_> {
 
     /// Creates a file, under another name until it is whole.
     fn open(&self, job: FileJob, content: &[Part]) -> Option<Open> {
-        let FileJob { path, folder, meta, size, .. } = job;
+        let FileJob { path, folder, is_alone, meta, size, .. } = job;
         let name = name_of(&path);
         let likeness = |found: &Stat| {
             self.likeness_of_file(found, &folder, &name, &path, (&meta, size, content))
         };
-        let way = self.judge_existing(&path, &folder, &name, meta.mtime, likeness)?;
+        let way = if is_alone {
+            Way::Free
+        } else {
+            self.judge_existing(&path, &folder, &name, meta.mtime, likeness)?
+        };
         let make = |own: &CStr| unfinished::create(&folder, own);
         match unfinished::make(&folder, &name, |own| self.has_beside(&path, own), make) {
             Ok((file, unfinished)) => Some(Open {
@@ -879,7 +886,8 @@ impl Restoration<'_> {
         match node {
             Node::File { meta, size, content } => {
                 let folder = Arc::clone(folder);
-                self.write_file(FileJob { path: path.to_vec(), folder, meta, size, content });
+                let (path, is_alone) = (path.to_vec(), false);
+                self.write_file(FileJob { path, folder, is_alone, meta, size, content });
                 Ok(())
             }
             // The reader has refused further hard links to directories and to further hard links.

@@ -83,8 +83,9 @@ pub(super) enum State {
     /// The folder is not made yet.
     Unmade,
     /// The folder is there. `new`: it was not there before this restore, or the same one that was
-    /// interrupted.
-    There { new: bool },
+    /// interrupted. `empty`: it was made now, so that nothing is in it but what this restore puts
+    /// there.
+    There { new: bool, empty: bool },
     /// The folder cannot be made.
     Failed,
 }
@@ -129,6 +130,12 @@ impl Folders {
         self.open(self.levels.len())
     }
 
+    /// Whether nothing can be in the innermost folder but what this restore has put there.
+    pub(super) fn is_empty(&self) -> bool {
+        let state = self.levels.last().map(|level| level.state);
+        matches!(state, Some(State::There { empty: true, .. }))
+    }
+
     /// The innermost folder, made if it is not there.
     pub(super) fn innermost(&mut self) -> io::Result<Arc<OwnedFd>> {
         self.open(self.levels.len())
@@ -165,14 +172,14 @@ impl Folders {
                 State::There { .. } => open_folder(&folder, &name).map_err(io::Error::from),
                 State::Unmade => {
                     let made = make_folder(&folder, &name, self.obstacle);
-                    if let Ok((folder, false)) = &made
+                    if let Ok((folder, State::There { new: false, .. })) = &made
                         && self.obstacle == Obstacle::Remove
                         && self.levels[index].meta.is_some()
                     {
                         open_to_owner(folder);
                     }
                     self.levels[index].state = match &made {
-                        Ok((_, new)) => State::There { new: *new },
+                        Ok((_, state)) => *state,
                         Err(_) => State::Failed,
                     };
                     made.map(|(folder, _)| folder)
@@ -189,7 +196,7 @@ impl Folders {
 }
 
 /// Opens a folder, or makes it.
-fn make_folder(parent: &OwnedFd, name: &CStr, obstacle: Obstacle) -> io::Result<(OwnedFd, bool)> {
+fn make_folder(parent: &OwnedFd, name: &CStr, obstacle: Obstacle) -> io::Result<(OwnedFd, State)> {
     let make = || mkdirat(parent, name, UNFINISHED);
     let mut made = make();
     let mut opened = match made {
@@ -207,8 +214,9 @@ fn make_folder(parent: &OwnedFd, name: &CStr, obstacle: Obstacle) -> io::Result<
         opened = open_folder(parent, name);
     }
     let opened = opened?;
-    let is_new = made.is_ok() || is_unfinished(&opened);
-    Ok((opened, is_new))
+    let empty = made.is_ok();
+    let new = empty || is_unfinished(&opened);
+    Ok((opened, State::There { new, empty }))
 }
 
 /// Whether a restore has made this folder that did not come to its end. The set-group-ID bit comes

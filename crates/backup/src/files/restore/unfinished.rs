@@ -11,8 +11,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, linkat, openat,
-    renameat, renameat_with, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, openat, renameat,
+    renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -59,8 +59,9 @@ pub(super) fn make<T>(
 pub(super) fn create(folder: &OwnedFd, name: &CStr) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?;
-    // Another restore can have taken it for one that was left, before it had its lock.
-    if !is_free(&file)? || fstat(&file)?.st_nlink == 0 {
+    // Another restore can have taken it for one that was left, before it had its lock. If it is
+    // gone already, it gets no name at the end, and the file counts as failed.
+    if !is_free(&file)? {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
     Ok(File::from(file))
