@@ -44,16 +44,16 @@ impl Repository {
             }
         }
         let signers = config.signers.keys().chain([&config.owner]);
-        let people = config.readers.iter().chain(&config.clients).chain(signers);
+        let people: BTreeSet<&Fingerprint> =
+            config.readers.iter().chain(&config.clients).chain(signers).collect();
+        let of_people = "a machine that has no copy of it cannot verify what its owner signed";
+        let of_epochs = "nobody can encrypt to the key of the epoch";
         let epochs = config.epochs.iter().filter_map(|epoch| epoch.keys.as_ref());
-        let all: BTreeSet<&Fingerprint> =
-            people.chain(epochs.flat_map(|(data, index)| [data, index])).collect();
-        for name in all.into_iter().map(cert_name) {
+        let epochs = epochs.flat_map(|(data, index)| [(data, of_epochs), (index, of_epochs)]);
+        for (cert, without) in people.into_iter().map(|cert| (cert, of_people)).chain(epochs) {
+            let name = cert_name(cert);
             if !certs.contains(&name) {
-                checked.add(
-                    name,
-                    "it is missing; a machine that does not have it cannot verify its signatures",
-                );
+                checked.add(name, format!("it is missing; without it, {without}"));
             }
         }
         Ok(())
