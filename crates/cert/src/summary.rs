@@ -254,7 +254,7 @@ impl Summary {
         let mut summary = evaluation.finish().0;
         if rules == Rules::Standard && is_special {
             let gnupg = Self::glance(Rules::Gnupg(Gnupg::default()), cert, verdicts, now);
-            summary.gnupg_differs = gnupg != summary.as_gnupg();
+            summary.gnupg_differs = gnupg != summary.clone().into_gnupg();
         }
         summary.ask_subkeys(rules, cert, verdicts, now, has_signed);
         summary
@@ -300,36 +300,48 @@ impl Summary {
         }
     }
 
-    /// Whether `rules` may give another summary than the standard ones, of which this is one.
-    #[must_use]
-    pub fn differs_by(&self, rules: Rules) -> bool {
-        match rules {
-            Rules::Standard => false,
+    /// The summary by other rules than the standard ones, of which this is one; as an error, this
+    /// one if only the certificate can say what `rules` come to.
+    ///
+    /// # Errors
+    ///
+    /// The summary itself, unchanged.
+    pub fn under(self, rules: Rules) -> Result<Self, Box<Self>> {
+        let is_known = match rules {
+            Rules::Standard => return Ok(self),
             Rules::Strict => {
                 let is_other = |key: &KeySummary| {
                     key.weak.is_some() || key.withheld.0 != 0 || key::is_elgamal(key.algorithm)
                 };
-                self.keys().any(is_other)
-                    || self.user_ids.len() > 1
-                    || self.user_ids.iter().any(|user_id| user_id.weak.is_some())
+                // The signature of a subkey on the primary key may have a broken hash function.
+                !self.keys().any(is_other)
+                    && !self.subkeys.iter().any(|key| key.capabilities.has(Capabilities::SIGN))
+                    && self.user_ids.len() <= 1
+                    && self.user_ids.iter().all(|user_id| user_id.weak.is_none())
             }
+            // A subkey that has signed the primary key with a broken hash function has done so for
+            // GnuPG.
             Rules::Gnupg(_) => {
-                self.gnupg_differs || self.keys().any(|key| key.short || key.withheld.0 != 0)
+                !self.gnupg_differs && self.keys().all(|key| !key.withheld.has(Capabilities::SIGN))
             }
+        };
+        match rules {
+            _ if !is_known => Err(Box::new(self)),
+            Rules::Gnupg(_) => Ok(self.into_gnupg()),
+            _ => Ok(self),
         }
     }
 
     /// The summary without what GnuPG does not say: weak signatures, short keys, and primary keys
     /// that may not certify.
-    fn as_gnupg(&self) -> Self {
-        let mut plain = self.clone();
-        for key in std::iter::once(&mut plain.primary).chain(&mut plain.subkeys) {
+    fn into_gnupg(mut self) -> Self {
+        for key in std::iter::once(&mut self.primary).chain(&mut self.subkeys) {
             key.weak = None;
             key.short = false;
             key.withheld.0 &= !Capabilities::CERTIFY;
         }
-        plain.user_ids.iter_mut().for_each(|user_id| user_id.weak = None);
-        plain
+        self.user_ids.iter_mut().for_each(|user_id| user_id.weak = None);
+        self
     }
 
     /// The preferences of the owner at `now`, by `rules`.

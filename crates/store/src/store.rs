@@ -347,15 +347,20 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn current(&self, row: Row, rules: Rules, now: Timestamp) -> Result<Row, StoreError> {
-        let now = now.seconds();
-        if row.summary.holds.contains(now) && !row.summary.differs_by(rules) {
-            return Ok(row);
-        }
-        let summary = match self.stored(row.id)? {
-            Some(stored) => self.evaluate(rules, &stored, Some(&row.summary), now)?,
-            None => row.summary,
+        let (id, change, now) = (row.id, row.change, now.seconds());
+        let known = if row.summary.holds.contains(now) {
+            row.summary.under(rules)
+        } else {
+            Err(Box::new(row.summary))
         };
-        Ok(Row { summary, ..row })
+        let summary = match known {
+            Ok(summary) => summary,
+            Err(other) => match self.stored(id)? {
+                Some(stored) => self.evaluate(rules, &stored, Some(&other), now)?,
+                None => *other,
+            },
+        };
+        Ok(Row { id, change, summary })
     }
 
     /// A certificate by its number in the store.

@@ -101,6 +101,14 @@ fn disagreements(own: &OwnCert, listed: &Summary, now: u32) -> Vec<String> {
     for rules in Rules::ALL {
         let judge = Judge::new(Verified::new(own.clone()), rules, now, |_| None);
         let by_these = Summary::by(rules, own, &verdicts, now);
+        // What the stored summary says by other rules without a look at the certificate.
+        if let Ok(known) = listed.clone().under(rules) {
+            let Summary { gnupg_differs, holds, .. } = known;
+            let by_these = Summary { gnupg_differs, holds, ..by_these.clone() };
+            if known != by_these {
+                found.push(format!("{name} {}: {known:?}, {by_these:?}", rules.name()));
+            }
+        }
         let listed = if rules == Rules::Standard { listed } else { &by_these };
         for purpose in Purpose::ALL {
             let is_listed = listed.able(now).has(purpose.capability().0);
