@@ -11,7 +11,11 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::sync::mpsc;
 
+use aes::cipher::generic_array::GenericArray;
+use aes::cipher::{BlockCipher, BlockEncryptMut, InnerIvInit as _, KeyInit};
+use aes::{Aes128, Aes192, Aes256};
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+use cfb_mode::BufEncryptor;
 use openssl::cipher_ctx::CipherCtx;
 use zeroize::Zeroizing;
 
@@ -26,8 +30,13 @@ use crate::random;
 const MDC_HEADER: [u8; 2] = [0xc0 | tag::MDC, 20];
 /// Bytes of the digest packet.
 const MDC_BYTES: usize = 22;
-/// Bytes of a segment, the unit of work.
+/// Bytes of a segment while encrypting.
 const SEGMENT_BYTES: usize = 256 << 10;
+/// Bytes of a segment while decrypting. Two threads that pass segments of 256 KiB to and fro take 6 %
+/// more CPU time for a message of 1 GiB than with these.
+const OPEN_BYTES: usize = 1 << 20;
+/// The number of threads that decrypt: more would wait for the digest.
+const OPEN_THREADS_MAX: usize = 4;
 /// The number of segments read ahead while encrypting.
 const AHEAD: usize = 8;
 
@@ -55,14 +64,9 @@ pub(crate) fn seal(
     sealed: &mut impl Write,
     threads: usize,
 ) -> Result<()> {
-    let mut context = CipherCtx::new().map_err(MessageError::secret)?;
-    let zero = [0; 16];
-    context
-        .encrypt_init(Some(cipher.cfb()?), Some(session_key), Some(&zero[..cipher.block_bytes()]))
-        .map_err(MessageError::secret)?;
+    let mut chain = Chain::new(session_key, cipher)?;
     let mut encrypt = |mut segment: Vec<u8>| -> Result<Vec<u8>> {
-        let len = segment.len();
-        context.cipher_update_inplace(&mut segment, len).map_err(MessageError::secret)?;
+        chain.encrypt(&mut segment)?;
         sealed.write_all(&segment).map_err(MessageError::write)?;
         Ok(segment)
     };
@@ -100,6 +104,72 @@ pub(crate) fn seal(
         }
         Ok(())
     })
+}
+
+/// The cipher in CFB mode, with a zero initialization vector.
+enum Chain {
+    Aes128(Box<BufEncryptor<Aes128>>),
+    Aes192(Box<BufEncryptor<Aes192>>),
+    Aes256(Box<BufEncryptor<Aes256>>),
+    /// Without the instructions of the CPU that the others use.
+    OpenSsl(CipherCtx),
+}
+
+impl Chain {
+    fn new(session_key: &[u8], cipher: Cipher) -> Result<Self> {
+        fn by<C: BlockEncryptMut + BlockCipher + KeyInit>(
+            key: &[u8],
+        ) -> Result<Box<BufEncryptor<C>>> {
+            let iv = GenericArray::default();
+            let inner = C::new_from_slice(key)
+                .map_err(|_| MessageError::Malformed("the session key has the wrong length"))?;
+            Ok(Box::new(BufEncryptor::inner_iv_init(inner, &iv)))
+        }
+        // OpenSSL calls a function for each block, and takes 1.3 times the CPU time.
+        if has_aes() {
+            match cipher {
+                Cipher::Aes128 => return by(session_key).map(Self::Aes128),
+                Cipher::Aes192 => return by(session_key).map(Self::Aes192),
+                Cipher::Aes256 => return by(session_key).map(Self::Aes256),
+                _ => {}
+            }
+        }
+        Self::by_openssl(session_key, cipher)
+    }
+
+    fn by_openssl(session_key: &[u8], cipher: Cipher) -> Result<Self> {
+        let mut context = CipherCtx::new().map_err(MessageError::secret)?;
+        let zero = [0; 16];
+        let zero = &zero[..cipher.block_bytes()];
+        context
+            .encrypt_init(Some(cipher.cfb()?), Some(session_key), Some(zero))
+            .map_err(MessageError::secret)?;
+        Ok(Self::OpenSsl(context))
+    }
+
+    /// Encrypts the next bytes of the stream in place.
+    fn encrypt(&mut self, bytes: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Aes128(chain) => chain.encrypt(bytes),
+            Self::Aes192(chain) => chain.encrypt(bytes),
+            Self::Aes256(chain) => chain.encrypt(bytes),
+            Self::OpenSsl(context) => {
+                let len = bytes.len();
+                context.cipher_update_inplace(bytes, len).map_err(MessageError::secret)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the CPU has the instructions for AES with which the crate `aes` is fast and takes the
+/// same time for all keys.
+fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let has = std::arch::is_x86_feature_detected!("aes");
+    #[cfg(not(target_arch = "x86_64"))]
+    let has = false;
+    has
 }
 
 /// The plaintext with its random prefix and, at the end, its digest.
@@ -234,12 +304,13 @@ fn run(
     tag_key: Option<&[u8; 32]>,
 ) -> Result<()> {
     let block = cipher.block_bytes();
+    let threads = threads.clamp(1, OPEN_THREADS_MAX);
     let mut source = OpenSource { sealed, before: vec![0; block], at: 0 };
     let worker = |_| {
         let tagger = tag_key.map(|key| AeadKey::new(Aead::Gcm, Cipher::Aes256, key)).transpose()?;
         Ok(Worker { blocks: Blocks::new(session_key, cipher)?, tagger })
     };
-    let mut workers = (0..threads.max(1)).map(worker).collect::<Result<Vec<_>>>()?;
+    let mut workers = (0..threads).map(worker).collect::<Result<Vec<_>>>()?;
     let next = || workers.pop().expect("one for each thread");
     pipeline::run(threads, &mut source, stages, next)
 }
@@ -268,13 +339,13 @@ struct OpenSource<'a, R> {
 
 impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
     fn fill(&mut self, segment: &mut Segment) -> Result<bool> {
-        segment.bytes.resize(SEGMENT_BYTES, 0);
+        segment.bytes.resize(OPEN_BYTES, 0);
         let read = read_full(self.sealed, &mut segment.bytes)?;
         segment.bytes.truncate(read);
         segment.before.clone_from(&self.before);
         segment.at = self.at;
         self.at += 1;
-        let more = read == SEGMENT_BYTES;
+        let more = read == OPEN_BYTES;
         if more {
             let last = read - self.before.len();
             self.before.copy_from_slice(&segment.bytes[last..]);
@@ -440,5 +511,31 @@ impl<W: Write + Send> Stage<Segment> for Written<'_, W> {
     fn pass(&mut self, segment: &mut Segment) -> Result<()> {
         self.plain.write_all(&segment.held).map_err(MessageError::write)?;
         self.plain.write_all(&segment.bytes[segment.plain.clone()]).map_err(MessageError::write)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_libraries_encrypt_alike_in_any_pieces() {
+        let plain: Vec<u8> = (0..1000).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        for cipher in [Cipher::Aes128, Cipher::Aes192, Cipher::Aes256] {
+            let key: Vec<u8> = (1..).take(cipher.key_bytes()).collect();
+            let mut whole = plain.clone();
+            Chain::by_openssl(&key, cipher).unwrap().encrypt(&mut whole).unwrap();
+            let mut pieces = plain.clone();
+            let mut chain = Chain::new(&key, cipher).unwrap();
+            assert_eq!(has_aes(), !matches!(chain, Chain::OpenSsl(_)));
+            let mut rest = &mut pieces[..];
+            for len in [0, 1, 15, 16, 17, 33, 200, 718] {
+                let (piece, more) = rest.split_at_mut(len);
+                chain.encrypt(piece).unwrap();
+                rest = more;
+            }
+            assert!(rest.is_empty());
+            assert_eq!(whole, pieces);
+        }
     }
 }

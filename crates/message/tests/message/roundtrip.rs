@@ -51,7 +51,7 @@ fn messages_of_sizes_around_every_boundary_read_back() {
     let chunk = 1 << 12;
     let segment = 256 << 10;
     let mut sizes = vec![0, 1, 15, 16, 17, 511, 512, 513];
-    for boundary in [chunk, 2 * chunk, segment, 2 * segment, 3 * segment] {
+    for boundary in [chunk, 2 * chunk, segment, 2 * segment, 3 * segment, 4 * segment] {
         // The header of the literal packet has up to 12 bytes.
         sizes.extend(boundary - 14..boundary + 3);
     }
