@@ -18,11 +18,11 @@ const ENDS: usize = 64;
 /// The data that was read ahead, and the ends of reads.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    parts: VecDeque<Part>,
+    parts: VecDeque<Fetched>,
     ends: VecDeque<(String, u64)>,
 }
 
-struct Part {
+struct Fetched {
     name: String,
     offset: u64,
     bytes: Vec<u8>,
@@ -63,7 +63,7 @@ impl Ahead {
             return bytes;
         }
         let given = bytes[..wanted].to_vec();
-        self.parts.push_back(Part { name: name.to_owned(), offset, bytes });
+        self.parts.push_back(Fetched { name: name.to_owned(), offset, bytes });
         if self.parts.len() > PARTS {
             self.parts.pop_front();
         }

@@ -10,7 +10,7 @@ use crate::backend::read_object;
 use crate::chunks::ReadChunks;
 use crate::config::Role;
 use crate::document::{self, DocumentStanding, verifier};
-use crate::entry::Part;
+use crate::entry::Extent;
 use crate::epoch::{EpochProfile, Use};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind, ObjectHash, in_folder};
@@ -258,7 +258,7 @@ impl Reader {
     /// # Errors
     ///
     /// Errors of reading chunks.
-    pub fn same_content(&self, a: &[Part], b: &[Part]) -> Result<bool> {
+    pub fn same_content(&self, a: &[Extent], b: &[Extent]) -> Result<bool> {
         if a == b {
             return Ok(true);
         }
@@ -273,10 +273,10 @@ impl Reader {
             };
             let is_same = a.part.as_ref().zip(b.part.as_ref()).is_some_and(|(a, b)| match (a, b) {
                 (
-                    Part::Data { id: a, offset: from_a, .. },
-                    Part::Data { id: b, offset: from_b, .. },
+                    Extent::Data { id: a, offset: from_a, .. },
+                    Extent::Data { id: b, offset: from_b, .. },
                 ) => a == b && from_a == from_b,
-                (Part::Hole(_), Part::Hole(_)) => true,
+                (Extent::Hole(_), Extent::Hole(_)) => true,
                 _ => false,
             });
             if !is_same && a.start(length)? != b.start(length)? {
@@ -293,11 +293,11 @@ struct Bytes<'a> {
     reader: &'a Reader,
     parts: ContentParts<'a>,
     /// The rest of the current part.
-    part: Option<Part>,
+    part: Option<Extent>,
 }
 
 impl<'a> Bytes<'a> {
-    fn new(reader: &'a Reader, content: &[Part]) -> Self {
+    fn new(reader: &'a Reader, content: &[Extent]) -> Self {
         Self { reader, parts: ContentParts::new(reader, content.to_vec()), part: None }
     }
 
@@ -316,8 +316,8 @@ impl<'a> Bytes<'a> {
     fn start(&self, length: u64) -> Result<Vec<u8>> {
         let at = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX);
         Ok(match &self.part {
-            Some(Part::Inline(bytes)) => bytes[..at(length)].to_vec(),
-            Some(Part::Data { id, offset, .. }) => {
+            Some(Extent::Inline(bytes)) => bytes[..at(length)].to_vec(),
+            Some(Extent::Data { id, offset, .. }) => {
                 let chunk = self.reader.read_shared(Kind::Data, id)?;
                 let range = chunk.get(at(*offset)..at(offset + length));
                 range
@@ -329,22 +329,22 @@ impl<'a> Bytes<'a> {
                     })?
                     .to_vec()
             }
-            Some(Part::Hole(_)) => vec![0; at(length)],
-            Some(Part::List { .. }) | None => Vec::new(),
+            Some(Extent::Hole(_)) => vec![0; at(length)],
+            Some(Extent::List { .. }) | None => Vec::new(),
         })
     }
 
     fn skip(&mut self, by: u64) {
         match &mut self.part {
-            Some(Part::Inline(bytes)) => {
+            Some(Extent::Inline(bytes)) => {
                 bytes.drain(..usize::try_from(by).unwrap_or(usize::MAX).min(bytes.len()));
             }
-            Some(Part::Data { offset, length, .. }) => {
+            Some(Extent::Data { offset, length, .. }) => {
                 *offset += by;
                 *length -= by;
             }
-            Some(Part::Hole(length)) => *length -= by,
-            Some(Part::List { .. }) | None => {}
+            Some(Extent::Hole(length)) => *length -= by,
+            Some(Extent::List { .. }) | None => {}
         }
     }
 }

@@ -41,7 +41,7 @@ pub enum ReadData {
     No,
     /// All of them.
     All,
-    /// Part `part` of `of` parts, counted from 1. All parts together are all packs.
+    /// Extent `part` of `of` parts, counted from 1. All parts together are all packs.
     Subset {
         /// The part, from 1 on.
         part: u32,

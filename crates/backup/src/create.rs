@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 
 use crate::bundle::{Bundle, Bundler, InBundle};
-use crate::entry::{Entry, Node, Part};
+use crate::entry::{Entry, Extent, Node};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind};
 use crate::progress::BackupProgress;
@@ -336,7 +336,7 @@ impl<I: Reading, T> Creation<I, T> {
                         bundled = Some(place);
                         complete.into_iter().for_each(|bundle| self.store(bundle));
                     } else if !bytes.is_empty() {
-                        *content = vec![Part::Inline(bytes)];
+                        *content = vec![Extent::Inline(bytes)];
                     }
                 }
                 Content::Parts(parts, bytes) => (*size, *content) = (bytes, parts),
@@ -368,7 +368,7 @@ impl<I: Reading, T> Creation<I, T> {
         while let Some((_, entry, _, bundled)) = self.placed.front_mut() {
             if let Some(InBundle { bundle, offset, length }) = *bundled {
                 let Some(id) = self.bundles.get(&bundle) else { break };
-                let part = Part::Data { id: *id, offset, length };
+                let part = Extent::Data { id: *id, offset, length };
                 if let Node::File { content, .. } = &mut entry.node {
                     *content = vec![part];
                 }
@@ -534,16 +534,16 @@ mod tests {
             let mut bytes = Vec::new();
             for part in ContentParts::new(&source, content) {
                 match part.unwrap() {
-                    Part::Inline(data) => bytes.extend(data),
-                    Part::Hole(length) => {
+                    Extent::Inline(data) => bytes.extend(data),
+                    Extent::Hole(length) => {
                         bytes.resize(bytes.len() + usize::try_from(length).unwrap(), 0);
                     }
-                    Part::Data { id, offset, length } => {
+                    Extent::Data { id, offset, length } => {
                         let chunk = source.read_shared(Kind::Data, &id).unwrap();
                         let at = |byte| usize::try_from(byte).unwrap();
                         bytes.extend_from_slice(&chunk[at(offset)..at(offset + length)]);
                     }
-                    Part::List { .. } => unreachable!("lists are resolved"),
+                    Extent::List { .. } => unreachable!("lists are resolved"),
                 }
             }
             assert_eq!(bytes.len() as u64, size);
@@ -616,8 +616,8 @@ mod tests {
             let (mut creation, mut second) = (Creation::<File, ()>::new(sink), Heard::default());
             for entry in heard.stored.values() {
                 let Node::File { content, .. } = &entry.node else { panic!("only files") };
-                let has = |part: &Part| match part {
-                    Part::Data { id, .. } => creation.has(id).unwrap(),
+                let has = |part: &Extent| match part {
+                    Extent::Data { id, .. } => creation.has(id).unwrap(),
                     _ => true,
                 };
                 assert!(content.iter().all(has));
@@ -664,11 +664,17 @@ mod tests {
         assert_eq!(created.counts.bytes, sparse.bytes);
         let entry = &heard.stored[&b"sparse"[..]];
         let Node::File { content, .. } = &entry.node else { panic!("it is a file") };
-        let lengths: Vec<_> = content.iter().map(Part::length).collect();
+        let lengths: Vec<_> = content.iter().map(Extent::length).collect();
         assert_eq!(lengths, [1 << 30, 200_000, 4096, 10, 1 << 20]);
         assert!(matches!(
             content[..],
-            [Part::Hole(_), Part::Data { .. }, Part::Hole(_), Part::Data { .. }, Part::Hole(_)]
+            [
+                Extent::Hole(_),
+                Extent::Data { .. },
+                Extent::Hole(_),
+                Extent::Data { .. },
+                Extent::Hole(_)
+            ]
         ));
         // A small file that starts with data.
         let small = File {

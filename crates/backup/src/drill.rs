@@ -11,7 +11,7 @@ use talaria_message::openpgp::Fingerprint;
 
 use crate::chunks::ReadChunks;
 use crate::config::fingerprint;
-use crate::entry::{Entry, Node, Part};
+use crate::entry::{Entry, Extent, Node};
 use crate::error::{BackupError, Result};
 use crate::forgotten::SnapshotName;
 use crate::id::{Kind, RepositoryId};
@@ -147,18 +147,18 @@ pub fn rehearse(
         failed.fetch_add(1, Ordering::Relaxed);
         tell(path, error);
     };
-    let read = |path: &[u8], content: &[Part]| match read_content(tree.chunks(), content, progress)
-    {
-        Ok(read) => {
-            files.fetch_add(1, Ordering::Relaxed);
-            bytes.fetch_add(read, Ordering::Relaxed);
-        }
-        Err(BackupError::Cancelled) => {}
-        Err(error) => fail(path, error),
-    };
+    let read =
+        |path: &[u8], content: &[Extent]| match read_content(tree.chunks(), content, progress) {
+            Ok(read) => {
+                files.fetch_add(1, Ordering::Relaxed);
+                bytes.fetch_add(read, Ordering::Relaxed);
+            }
+            Err(BackupError::Cancelled) => {}
+            Err(error) => fail(path, error),
+        };
     let mut entries = 0;
     thread::scope(|scope| {
-        let (jobs, queue) = bounded::<Vec<(Vec<u8>, Vec<Part>)>>(2 * threads);
+        let (jobs, queue) = bounded::<Vec<(Vec<u8>, Vec<Extent>)>>(2 * threads);
         for _ in 0..threads {
             let (read, queue) = (&read, queue.clone());
             scope.spawn(move || {
@@ -210,7 +210,7 @@ pub fn rehearse(
 /// Reads a content; its length.
 fn read_content(
     chunks: &dyn ReadChunks,
-    content: &[Part],
+    content: &[Extent],
     progress: &BackupProgress,
 ) -> Result<u64> {
     let mut bytes = 0;
@@ -218,7 +218,7 @@ fn read_content(
         progress.go_on()?;
         let part = part?;
         let length = part.length();
-        if let Part::Data { id, offset, .. } = part {
+        if let Extent::Data { id, offset, .. } = part {
             let chunk = chunks.read_shared(Kind::Data, &id)?;
             if offset.checked_add(length).is_none_or(|end| end > chunk.len() as u64) {
                 let why = "it is shorter than a reference to it says";

@@ -21,7 +21,7 @@ pub enum Node {
         /// The length in bytes.
         size: u64,
         /// The content in order; the lengths sum to `size`.
-        content: Vec<Part>,
+        content: Vec<Extent>,
     },
     /// A directory.
     Directory(Meta),
@@ -78,7 +78,7 @@ pub struct Time {
 
 /// A part of the content of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Part {
+pub enum Extent {
     /// The content itself, for small files.
     Inline(Vec<u8>),
     /// A range of a data chunk.
@@ -128,7 +128,7 @@ impl Node {
     }
 }
 
-impl Part {
+impl Extent {
     /// The length of the content that the part stands for, in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {

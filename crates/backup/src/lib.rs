@@ -115,7 +115,7 @@ pub use config::{Epoch, RepositoryConfig, Role};
 pub use diff::{Difference, diff};
 pub use document::DocumentStanding;
 pub use drill::{Drill, Rehearsed, parse_drill, rehearse};
-pub use entry::{Entry, Meta, Node, Part, Time};
+pub use entry::{Entry, Extent, Meta, Node, Time};
 pub use epoch::EpochProfile;
 pub use error::BackupError;
 pub use files::{

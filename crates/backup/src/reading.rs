@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select, unbound
 use crate::bundle::{BUNDLED_MAX, ends_bundle};
 use crate::chunker::{CHUNK_MAX, Chunker};
 use crate::compress::Zstd;
-use crate::entry::Part;
+use crate::entry::Extent;
 use crate::error::Result;
 use crate::id::{Id, Kind};
 use crate::progress::BackupProgress;
@@ -51,7 +51,7 @@ pub(crate) enum Content {
     /// At most [`BUNDLED_MAX`] bytes, and whether a bundle ends after them.
     Small(Vec<u8>, bool),
     /// Parts in the repository, and their length.
-    Parts(Vec<Part>, u64),
+    Parts(Vec<Extent>, u64),
 }
 
 /// The result of a job.
@@ -343,7 +343,7 @@ impl Worker {
     fn push_hole(&mut self, large: &mut Large, bytes: u64) -> std::result::Result<(), Failure> {
         self.flush(large)?;
         large.bytes += bytes;
-        large.parts.push(Part::Hole(bytes));
+        large.parts.push(Extent::Hole(bytes));
         Ok(())
     }
 
@@ -355,7 +355,7 @@ impl Worker {
         self.store.go_on().map_err(|_| Failure::Run)?;
         let (number, length) = (large.parts.len(), plain.len() as u64);
         large.bytes += length;
-        large.parts.push(Part::Data { id: Id([0; 32]), offset: 0, length });
+        large.parts.push(Extent::Data { id: Id([0; 32]), offset: 0, length });
         while let Ok((number, id)) = large.stored.1.try_recv() {
             large.set(number, id.map_err(|_| Failure::Run)?);
         }
@@ -373,7 +373,7 @@ impl Worker {
 
 /// A large file that is being read.
 struct Large {
-    parts: Vec<Part>,
+    parts: Vec<Extent>,
     bytes: u64,
     /// Bytes after the last chunk.
     open: Vec<u8>,
@@ -399,7 +399,7 @@ impl Default for Large {
 
 impl Large {
     fn set(&mut self, number: usize, stored: Id) {
-        let Part::Data { id, .. } = &mut self.parts[number] else {
+        let Extent::Data { id, .. } = &mut self.parts[number] else {
             unreachable!("only chunks are stored")
         };
         *id = stored;

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::chunks::ReadChunks;
-use crate::entry::{Entry, Node, Part};
+use crate::entry::{Entry, Extent, Node};
 use crate::error::{BackupError, Result};
 use crate::id::Kind;
 use crate::snapshot::Root;
@@ -62,7 +62,7 @@ impl<'a> SnapshotView<'a> {
     /// # Errors
     ///
     /// As [`Self::get`].
-    pub fn read(&self, content: &[Part], range: Range<u64>) -> Result<Vec<u8>> {
+    pub fn read(&self, content: &[Extent], range: Range<u64>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read_parts(content, range, 0, &mut bytes)?;
         Ok(bytes)
@@ -70,7 +70,7 @@ impl<'a> SnapshotView<'a> {
 
     fn read_parts(
         &self,
-        parts: &[Part],
+        parts: &[Extent],
         range: Range<u64>,
         depth: usize,
         bytes: &mut Vec<u8>,
@@ -82,19 +82,19 @@ impl<'a> SnapshotView<'a> {
             if wanted.start < wanted.end {
                 let wanted = wanted.start - start..wanted.end - start;
                 match part {
-                    Part::Inline(inline) => bytes.extend_from_slice(slice(inline, &wanted)?),
-                    Part::Hole(_) => {
+                    Extent::Inline(inline) => bytes.extend_from_slice(slice(inline, &wanted)?),
+                    Extent::Hole(_) => {
                         bytes.resize(bytes.len() + index(wanted.end - wanted.start)?, 0);
                     }
-                    Part::Data { id, offset, .. } => {
+                    Extent::Data { id, offset, .. } => {
                         let chunk = self.tree.chunks().read_shared(Kind::Data, id)?;
                         let wanted = offset + wanted.start..offset + wanted.end;
                         bytes.extend_from_slice(slice(&chunk, &wanted)?);
                     }
-                    Part::List { .. } if depth == LIST_DEPTH_MAX => {
+                    Extent::List { .. } if depth == LIST_DEPTH_MAX => {
                         return Err(BackupError::damaged("a list", "lists are nested too deeply"));
                     }
-                    Part::List { id, length } => {
+                    Extent::List { id, length } => {
                         let text = self.tree.chunks().read_shared(Kind::List, id)?;
                         let parts = parse_list(*id, &text, *length)?;
                         self.read_parts(&parts, wanted, depth + 1, bytes)?;
@@ -181,7 +181,7 @@ mod tests {
     use crate::tree::{ContentWriter, TreeWriter};
 
     /// A tree of folders (names that end with `d`) and files, stored.
-    fn stored(paths: &[Vec<u8>], content: &[Part]) -> (Place, Root) {
+    fn stored(paths: &[Vec<u8>], content: &[Extent]) -> (Place, Root) {
         let place = Place::new(EpochProfile::None);
         let (mut sink, _) = place.sink(place.present(), 1);
         let mut tree = TreeWriter::new(place.identifiers.clone());
@@ -189,7 +189,7 @@ mod tests {
             let node = if path.ends_with(b"d") {
                 Node::Directory(Meta::default())
             } else {
-                let size = content.iter().map(Part::length).sum();
+                let size = content.iter().map(Extent::length).sum();
                 Node::File { meta: Meta::default(), size, content: content.to_vec() }
             };
             tree.push(&Entry { path: path.clone(), node }, &mut sink).unwrap();
@@ -236,10 +236,10 @@ mod tests {
             for (number, (kind, length)) in (0..).zip(lengths) {
                 let bytes = if kind == 0 { vec![0; length] } else { noise(number, length) };
                 let part = if kind == 0 {
-                    Part::Hole(length as u64)
+                    Extent::Hole(length as u64)
                 } else {
                     let id = crate::chunks::WriteChunks::write(&mut sink, Kind::Data, &bytes).unwrap();
-                    Part::Data { id, offset: 0, length: length as u64 }
+                    Extent::Data { id, offset: 0, length: length as u64 }
                 };
                 plain.extend(bytes);
                 writer.push(part, &mut sink).unwrap();

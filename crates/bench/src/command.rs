@@ -185,7 +185,7 @@ pub struct KeyserverArgs {
     page_sizes: Vec<String>,
     /// Parts to skip
     #[arg(long, value_name = "PART", value_delimiter = ',')]
-    skip: Vec<keyserver::Part>,
+    skip: Vec<keyserver::Section>,
     /// Duration of each load test in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3,
           value_parser = clap::value_parser!(u64).range(1..600))]

@@ -23,7 +23,7 @@ use std::io::Write;
 
 use self::bench::{Bench, Results};
 use self::dump::Dump;
-pub use self::options::{KeyserverOptions, Part};
+pub use self::options::{KeyserverOptions, Section};
 use crate::error::BenchError;
 use crate::results;
 use crate::table::Table;
@@ -43,15 +43,15 @@ pub fn run(options: &KeyserverOptions, out: &mut dyn Write) -> Result<Vec<Table>
     let mut counts = options.growth.clone();
     counts.push(options.certs);
     let dump = Dump::write(&options.profile, &counts, folder.path())?;
-    let has_sks = !options.skip.contains(&Part::Sks) && sks::is_there(&options.sks);
+    let has_sks = !options.skip.contains(&Section::Sks) && sks::is_there(&options.sks);
     let bench = Bench { options, folder: folder.path(), dump: &dump, has_sks };
     type Measure = fn(&Bench<'_>) -> Result<Option<Results>, BenchError>;
-    let parts: [(Part, Measure); 5] = [
-        (Part::Builds, |bench| builds::run(bench).map(Some)),
-        (Part::Trees, |bench| trees::run(bench).map(Some)),
-        (Part::Lookups, queries::run),
-        (Part::Uploads, |bench| uploads::run(bench).map(Some)),
-        (Part::Gossip, |bench| gossip::run(bench).map(Some)),
+    let parts: [(Section, Measure); 5] = [
+        (Section::Builds, |bench| builds::run(bench).map(Some)),
+        (Section::Trees, |bench| trees::run(bench).map(Some)),
+        (Section::Lookups, queries::run),
+        (Section::Uploads, |bench| uploads::run(bench).map(Some)),
+        (Section::Gossip, |bench| gossip::run(bench).map(Some)),
     ];
     let mut tables = Vec::new();
     for (_, measure) in parts.iter().filter(|(part, _)| bench.has(*part)) {

@@ -139,14 +139,14 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
 pub fn words_of_folded(folded: &str) -> impl Iterator<Item = &str> {
     let mut rest = folded;
     std::iter::from_fn(move || {
-        let start = rest.find(|c| Part::of(c) != Part::Outside)?;
+        let start = rest.find(|c| Role::of(c) != Role::Outside)?;
         let mut characters = rest[start..].char_indices();
         let (_, first) = characters.next()?;
-        let is_alone = Part::of(first) == Part::Alone;
-        let ends = |c| match Part::of(c) {
-            Part::Outside | Part::Alone => true,
-            Part::Letter => is_alone,
-            Part::Mark => false,
+        let is_alone = Role::of(first) == Role::Alone;
+        let ends = |c| match Role::of(c) {
+            Role::Outside | Role::Alone => true,
+            Role::Letter => is_alone,
+            Role::Mark => false,
         };
         let length = characters.find(|&(_, c)| ends(c)).map_or(rest.len() - start, |(at, _)| at);
         let word = &rest[start..start + length];
@@ -157,7 +157,7 @@ pub fn words_of_folded(folded: &str) -> impl Iterator<Item = &str> {
 
 /// The role of a character in a word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Part {
+enum Role {
     /// It separates words.
     Outside,
     /// A letter or digit.
@@ -168,7 +168,7 @@ enum Part {
     Alone,
 }
 
-impl Part {
+impl Role {
     fn of(c: char) -> Self {
         if c.is_ascii() {
             return if c.is_ascii_alphanumeric() { Self::Letter } else { Self::Outside };
@@ -318,7 +318,7 @@ mod tests {
         let mut all = Vec::new();
         for c in characters() {
             all.extend(folded(c.encode_utf8(&mut [0; 4])).bytes());
-            all.extend([0xff, Part::of(c) as u8]);
+            all.extend([0xff, Role::of(c) as u8]);
         }
         assert_eq!(
             Lower(&sha256(&[&all])).to_string(),

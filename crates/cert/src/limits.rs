@@ -23,9 +23,9 @@ pub(crate) mod bounds;
 mod certified;
 mod components;
 mod fits;
+mod fitting;
 pub(crate) mod issuers;
 mod makers;
-mod part;
 mod pools;
 mod rank;
 mod revokers;
@@ -40,9 +40,9 @@ use crate::cert::Cert;
 use crate::identity::Claim;
 use crate::limits::bounds::Limits;
 use crate::limits::components::drop_unbound;
+use crate::limits::fitting::Fitting;
 use crate::limits::issuers::Issuers;
 use crate::limits::makers::{must_rank, others_exceed};
-use crate::limits::part::Part;
 use crate::limits::pools::{AHEAD_S, assign_pools, choose_others, choose_own};
 use crate::limits::revokers::revokers;
 use crate::limits::time::TimeForOthers;
@@ -110,14 +110,14 @@ impl Cert {
             }
             time.take(&left);
         }
-        parts.iter_mut().for_each(Part::attest);
+        parts.iter_mut().for_each(Fitting::attest);
         self.choose_variants(&mut parts, limits, &revokers);
         let tomorrow = now.saturating_add(AHEAD_S);
         assign_pools(&mut parts, &revokers, tomorrow);
         choose_own(&mut parts, limits);
         drop_unbound(&mut parts, limits);
         // A component may have lost all that bound it.
-        parts.iter_mut().for_each(Part::attest);
+        parts.iter_mut().for_each(Fitting::attest);
         assign_pools(&mut parts, &revokers, tomorrow);
         choose_others(&mut parts, &revokers, limits);
 
@@ -164,7 +164,7 @@ mod tests {
     use crate::attestation::tests::attestation;
     use crate::classes::CLASSES;
     use crate::identity::Variants;
-    use crate::limits::part::is_attestation;
+    use crate::limits::fitting::is_attestation;
     use crate::limits::samples::{
         NOW, OWN, TestPart, any_cert, any_verdicts, bodies, cert, has, hinted, keep, nobody,
         unbounded, user_id,

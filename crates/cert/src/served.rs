@@ -127,7 +127,7 @@ impl Class {
 
 /// How a packet is served.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Part {
+enum Form {
     LeftOut,
     Original,
     /// With another body.
@@ -184,9 +184,9 @@ impl Cert {
     pub fn served(&self, verdicts: &[Verdict], serving: Serving) -> Option<Self> {
         let mut hints = Hints::of_bounded_cost(self)?;
         let mut servable = self.servable(verdicts, serving, &hints);
-        let mut parts: Vec<Part> = self.packets().map(|_| Part::LeftOut).collect();
+        let mut parts: Vec<Form> = self.packets().map(|_| Form::LeftOut).collect();
         for &at in &servable.components {
-            parts[at] = Part::Original;
+            parts[at] = Form::Original;
         }
         // Nobody else can make a newer one, so the newest of each component come first if the time
         // is not enough for all.
@@ -239,19 +239,19 @@ impl Cert {
     }
 
     /// The certificate with its packets as they are served. `None` if nothing changes.
-    fn with_parts(&self, parts: &[Part]) -> Option<Self> {
-        if parts.iter().all(|part| *part == Part::Original) {
+    fn with_parts(&self, parts: &[Form]) -> Option<Self> {
+        if parts.iter().all(|part| *part == Form::Original) {
             return None;
         }
-        if !parts.iter().any(|part| matches!(part, Part::Rewritten(_))) {
-            return Some(self.retain(|at, _| parts[at] == Part::Original));
+        if !parts.iter().any(|part| matches!(part, Form::Rewritten(_))) {
+            return Some(self.retain(|at, _| parts[at] == Form::Original));
         }
         let mut raw = Vec::with_capacity(self.as_bytes().len());
         for (original, part) in self.packets().zip(parts) {
             match part {
-                Part::LeftOut => {}
-                Part::Original => packet::write(&mut raw, original.tag, original.body),
-                Part::Rewritten(body) => packet::write(&mut raw, original.tag, body),
+                Form::LeftOut => {}
+                Form::Original => packet::write(&mut raw, original.tag, original.body),
+                Form::Rewritten(body) => packet::write(&mut raw, original.tag, body),
             }
         }
         // The packets written above can be read. Those on a component may have another order now.
@@ -561,7 +561,7 @@ impl<'a> Hints<'a> {
         component: PacketRef<'a>,
         variants: &Variants<'a>,
         signature: &Signature<'a>,
-    ) -> (usize, Part) {
+    ) -> (usize, Form) {
         let first = variants.0[0];
         if let [one] = variants.0[..]
             && let Some(area) = self.own_area(component, signature)
@@ -569,7 +569,7 @@ impl<'a> Hints<'a> {
             && (area.back == 0 || self.may_be_signed_back(component, signature))
             && signature.has_exact_value()
         {
-            return (one.at, Part::Original);
+            return (one.at, Form::Original);
         }
         // The back signatures in the hashed area are served in any case.
         let hashed = embedded(signature.hashed_area).take(BACK_SIGNATURES_MAX);
@@ -587,7 +587,7 @@ impl<'a> Hints<'a> {
                 }
             };
             if has_back && fields.digest_prefix == bytes && fields.has_exact_value() {
-                return (variant.at, Part::Original);
+                return (variant.at, Form::Original);
             }
         }
         let mut area = Vec::new();
@@ -603,7 +603,7 @@ impl<'a> Hints<'a> {
                 area.truncate(before);
             }
         }
-        (first.at, Part::Rewritten(exact(signature, self.id, &area, bytes)))
+        (first.at, Form::Rewritten(exact(signature, self.id, &area, bytes)))
     }
 
     /// Whether the unhashed area has the only back signature, which looks as if the subkey has made
@@ -655,7 +655,7 @@ impl<'a> Hints<'a> {
 
     /// The packet of a third-party signature that is served, as [`Self::own`]: the one with the
     /// right bytes of the digest and the fewest issuers.
-    fn of_other(&mut self, one: &Foreign<'a>) -> Option<(usize, Part)> {
+    fn of_other(&mut self, one: &Foreign<'a>) -> Option<(usize, Form)> {
         let Foreign { component, variants, signature, .. } = one;
         let mut bytes = signature.digest_prefix;
         let mut sorted: Vec<&Variant<'a>> = variants.0.iter().collect();
@@ -686,7 +686,7 @@ impl<'a> Hints<'a> {
                     })
                 });
             if is_plain && fields.says_issuer(|_| true) && fields.has_exact_value() {
-                return Some((variant.at, Part::Original));
+                return Some((variant.at, Form::Original));
             }
         }
         let mut issuers: BTreeSet<KeyId> = BTreeSet::new();
@@ -707,7 +707,7 @@ impl<'a> Hints<'a> {
         } else if signature.signed_issuer.is_none() {
             write(&mut area, ISSUER_FINGERPRINT, &signature.issuer_fingerprint?.to_stored());
         }
-        Some((variants.0[0].at, Part::Rewritten(exact(signature, first, &area, bytes))))
+        Some((variants.0[0].at, Form::Rewritten(exact(signature, first, &area, bytes))))
     }
 }
 

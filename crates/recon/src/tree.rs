@@ -92,16 +92,16 @@ impl PrefixTree {
         let (mut node, mut depth) = (&self.root, 0);
         loop {
             match (&node.below, prefix.bits() - 2 * depth) {
-                (_, 0) => return Subtree(Part::Node(node)),
+                (_, 0) => return Subtree(Place::Node(node)),
                 (Below::Leaf(digests), _) => {
                     let start = digests.partition_point(|digest| *digest < prefix.first());
                     let rest = &digests[start..];
                     let len = rest.partition_point(|digest| prefix.contains(digest));
-                    return Subtree(Part::Leaf(&rest[..len]));
+                    return Subtree(Place::Leaf(&rest[..len]));
                 }
                 (Below::Inner(children), 1) => {
                     let first = prefix.child(depth);
-                    return Subtree(Part::Half(&children[first], &children[first + 1]));
+                    return Subtree(Place::Half(&children[first], &children[first + 1]));
                 }
                 (Below::Inner(children), _) => node = &children[prefix.child(depth)],
             }
@@ -142,11 +142,11 @@ impl<'a> IntoIterator for &'a PrefixTree {
 
 /// The digests of a [`PrefixTree`] that begin with one prefix.
 #[derive(Clone, Copy, Debug)]
-pub struct Subtree<'a>(Part<'a>);
+pub struct Subtree<'a>(Place<'a>);
 
 /// The node below a prefix.
 #[derive(Clone, Copy, Debug)]
-enum Part<'a> {
+enum Place<'a> {
     /// A node.
     Node(&'a Node),
     /// Two neighbouring children, if the number of bits is odd.
@@ -160,9 +160,9 @@ impl<'a> Subtree<'a> {
     #[must_use]
     pub fn len(self) -> usize {
         match self.0 {
-            Part::Node(node) => node.len,
-            Part::Half(first, second) => first.len + second.len,
-            Part::Leaf(digests) => digests.len(),
+            Place::Node(node) => node.len,
+            Place::Half(first, second) => first.len + second.len,
+            Place::Leaf(digests) => digests.len(),
         }
     }
 
@@ -176,9 +176,9 @@ impl<'a> Subtree<'a> {
     #[must_use]
     pub fn is_leaf(self) -> bool {
         match self.0 {
-            Part::Node(node) => matches!(node.below, Below::Leaf(_)),
-            Part::Half(..) => false,
-            Part::Leaf(_) => true,
+            Place::Node(node) => matches!(node.below, Below::Leaf(_)),
+            Place::Half(..) => false,
+            Place::Leaf(_) => true,
         }
     }
 
@@ -186,13 +186,13 @@ impl<'a> Subtree<'a> {
     #[must_use]
     pub fn values(self) -> Values {
         match self.0 {
-            Part::Node(node) => node.values,
-            Part::Half(first, second) => {
+            Place::Node(node) => node.values,
+            Place::Half(first, second) => {
                 let mut values = first.values;
                 field::join(&mut values, &second.values);
                 values
             }
-            Part::Leaf(digests) => field::product(digests),
+            Place::Leaf(digests) => field::product(digests),
         }
     }
 
@@ -200,9 +200,9 @@ impl<'a> Subtree<'a> {
     #[must_use]
     pub fn iter(self) -> Digests<'a> {
         match self.0 {
-            Part::Node(node) => Digests { nodes: vec![node], leaf: [].iter() },
-            Part::Half(first, second) => Digests { nodes: vec![second, first], leaf: [].iter() },
-            Part::Leaf(digests) => Digests { nodes: Vec::new(), leaf: digests.iter() },
+            Place::Node(node) => Digests { nodes: vec![node], leaf: [].iter() },
+            Place::Half(first, second) => Digests { nodes: vec![second, first], leaf: [].iter() },
+            Place::Leaf(digests) => Digests { nodes: Vec::new(), leaf: digests.iter() },
         }
     }
 }

@@ -90,13 +90,13 @@ enum Source {
 }
 
 /// A part of a body.
-pub(crate) struct Part {
+pub(crate) struct Piece {
     bytes: Bytes,
     _room: Option<Arc<Room>>,
     _unsent: Unsent,
 }
 
-impl Buf for Part {
+impl Buf for Piece {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -139,9 +139,9 @@ impl Outgoing {
         Self { source, room: room.map(Arc::new), activity, taking, _request: request }
     }
 
-    fn part(&self, bytes: Bytes) -> Frame<Part> {
+    fn part(&self, bytes: Bytes) -> Frame<Piece> {
         let unsent = self.activity.sends(bytes.len());
-        Frame::data(Part { bytes, _room: self.room.clone(), _unsent: unsent })
+        Frame::data(Piece { bytes, _room: self.room.clone(), _unsent: unsent })
     }
 }
 
@@ -184,13 +184,13 @@ async fn cut_off(parts: &mpsc::Sender<Result<Bytes, io::Error>>, refusal: &Refus
 }
 
 impl Body for Outgoing {
-    type Data = Part;
+    type Data = Piece;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Part>, io::Error>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, io::Error>>> {
         let polled = self.poll_part(cx);
         if let Some(taking) = &self.taking {
             // The part before was taken. This one waits, if it is there.
@@ -218,7 +218,7 @@ impl Body for Outgoing {
 
 impl Outgoing {
     /// The next part, which waits for the client from then on.
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Part>, io::Error>>> {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, io::Error>>> {
         match &mut self.source {
             Source::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Source::Whole(bytes) => {

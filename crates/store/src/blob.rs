@@ -359,7 +359,7 @@ pub(crate) fn batch(
     connection: &Connection,
     after: i64,
     (count, bytes): (usize, usize),
-    part: Part,
+    part: Share,
 ) -> rusqlite::Result<Vec<Blob>> {
     format::leave_older_form(connection)?;
     batch_beside(connection, "cert", after, (count, bytes), part)
@@ -371,7 +371,7 @@ pub(crate) fn batch_beside(
     cert: &str,
     after: i64,
     (count, bytes): (usize, usize),
-    part: Part,
+    part: Share,
 ) -> rusqlite::Result<Vec<Blob>> {
     let condition = format!("blob.id > ?1 AND {} ORDER BY blob.id", part.condition("blob.id"));
     let mut statement = connection.prepare_cached(&select(cert, &condition))?;
@@ -388,29 +388,29 @@ pub(crate) fn batch_beside(
     Ok(blobs)
 }
 
-/// A part of all certificates: those whose id leaves the same remainder.
+/// A share of all certificates: those whose id leaves the same remainder.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Part {
+pub struct Share {
     number: u32,
     of: u32,
 }
 
-impl Part {
+impl Share {
     /// All certificates.
     pub const ALL: Self = Self { number: 1, of: 1 };
 
-    /// Part `number` of `of` parts, from 1. `None` if there is no such part.
+    /// Share `number` of `of` shares, from 1. `None` if there is no such share.
     #[must_use]
     pub fn new(number: u32, of: u32) -> Option<Self> {
         (1..=of).contains(&number).then_some(Self { number, of })
     }
 
-    /// Whether this is the first part, or all.
+    /// Whether this is the first share, or all.
     pub(crate) fn is_first(self) -> bool {
         self.number == 1
     }
 
-    /// The condition that a certificate belongs to the part, for a column with its id.
+    /// The condition that a certificate belongs to the share, for a column with its id.
     pub(crate) fn condition(self, column: &str) -> String {
         if self == Self::ALL {
             return "1".to_owned();
@@ -418,7 +418,7 @@ impl Part {
         format!("{column} % {} = {}", self.of, self.remainder())
     }
 
-    /// Whether the part has the certificate.
+    /// Whether the share has the certificate.
     pub(crate) fn has(self, id: i64) -> bool {
         id % i64::from(self.of) == self.remainder()
     }
@@ -428,7 +428,7 @@ impl Part {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.number, self.of)
     }

@@ -12,7 +12,7 @@ use talaria_cert::{
     search_text, verdicts,
 };
 
-use crate::blob::{self, Blob, Integrity, Part};
+use crate::blob::{self, Blob, Integrity, Share};
 use crate::derive::failed;
 use crate::derive::{Derived, Failure};
 use crate::error::StoreError;
@@ -167,7 +167,7 @@ impl Store {
         depth: Depth,
         progress: impl FnMut(u64),
     ) -> Result<CheckReport, StoreError> {
-        self.check_part(depth, Part::ALL, progress)
+        self.check_part(depth, Share::ALL, progress)
     }
 
     /// Like [`Self::check`], for a part of the certificates and their rows in all tables. The first
@@ -179,7 +179,7 @@ impl Store {
     pub fn check_part(
         &self,
         depth: Depth,
-        part: Part,
+        part: Share,
         mut progress: impl FnMut(u64),
     ) -> Result<CheckReport, StoreError> {
         let mut report = CheckReport::default();
@@ -222,7 +222,7 @@ impl Store {
     /// checked.
     fn compare_checksums(
         &self,
-        part: Part,
+        part: Share,
         report: &mut CheckReport,
         progress: &mut impl FnMut(u64),
     ) -> Result<(), Failure> {
@@ -260,7 +260,7 @@ impl Store {
     fn certificates(
         &self,
         depth: Depth,
-        part: Part,
+        part: Share,
         report: &mut CheckReport,
         progress: &mut impl FnMut(u64),
     ) -> Result<(), Failure> {
@@ -354,12 +354,12 @@ impl Store {
         &self,
         indexes: &[TextIndex],
         scratch: &Connection,
-        part: Part,
+        part: Share,
         report: &mut CheckReport,
     ) -> Result<(), Failure> {
         for &index in indexes {
             let ours = vocabulary(&self.connection, index, part)?;
-            if ours != vocabulary(scratch, index, Part::ALL)? {
+            if ours != vocabulary(scratch, index, Share::ALL)? {
                 report.add(
                     format!("index {}", index.table()),
                     "does not match the certificates",
@@ -371,7 +371,7 @@ impl Store {
     }
 
     /// The next certificates of a part after number `after`.
-    fn entries(&self, after: i64, part: Part) -> rusqlite::Result<Vec<Entry>> {
+    fn entries(&self, after: i64, part: Share) -> rusqlite::Result<Vec<Entry>> {
         let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
         self.with_rows(blobs, part)
     }
@@ -382,7 +382,7 @@ impl Store {
         &self,
         evidence: &Evidence,
         seen: &Seen,
-        part: Part,
+        part: Share,
         report: &mut CheckReport,
     ) -> rusqlite::Result<BTreeSet<i64>> {
         let connection = &self.connection;
@@ -401,7 +401,7 @@ impl Store {
     }
 
     /// Certificates of a part, in the order of their numbers, with their rows.
-    fn with_rows(&self, blobs: Vec<Blob>, part: Part) -> rusqlite::Result<Vec<Entry>> {
+    fn with_rows(&self, blobs: Vec<Blob>, part: Share) -> rusqlite::Result<Vec<Entry>> {
         let (Some(first), Some(last)) = (blobs.first(), blobs.last()) else {
             return Ok(Vec::new());
         };
@@ -619,7 +619,7 @@ fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Re
 /// Reports rows of `cert` that do not match their checksums.
 fn damaged_rows(
     connection: &Connection,
-    part: Part,
+    part: Share,
     report: &mut CheckReport,
 ) -> rusqlite::Result<()> {
     let sql = format!("SELECT {} FROM cert WHERE {}", columns!(), part.condition("id"));
@@ -825,7 +825,7 @@ fn fill_scratch(
 fn vocabulary(
     connection: &Connection,
     index: TextIndex,
-    part: Part,
+    part: Share,
 ) -> rusqlite::Result<(u64, u64)> {
     let table = index.table();
     connection.execute_batch(&format!(

@@ -8,7 +8,7 @@ use talaria_cert::{
     CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, Timestamp, Verification, verdicts,
 };
 
-use crate::blob::{self, Blob, Integrity, Part, Version};
+use crate::blob::{self, Blob, Integrity, Share, Version};
 use crate::change::{self, ChangeKind};
 use crate::error::StoreError;
 use crate::evidence::{self, Evidence, Seen};
@@ -129,11 +129,11 @@ impl<S: Borrow<Store>> Damage<S> {
         let mut seen = Seen::default();
         loop {
             let blobs = self.store().run(|connection| {
-                blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)
+                blob::batch(connection, after, (BATCH, BATCH_BYTES), Share::ALL)
             })?;
             let Some(last) = blobs.last() else {
                 let lost =
-                    self.store().run(|connection| evidence.lost(connection, &seen, Part::ALL))?;
+                    self.store().run(|connection| evidence.lost(connection, &seen, Share::ALL))?;
                 for id in lost {
                     // Another program may have deleted it meanwhile.
                     if self.store().run(|connection| evidence::is_lost(connection, id))? {

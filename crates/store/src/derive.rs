@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use talaria_cert::{Terms, View};
 
-use crate::blob::Part;
+use crate::blob::Share;
 use crate::error::StoreError;
 use crate::format;
 use crate::schema::{self, POSTINGS, lists};
@@ -117,7 +117,7 @@ impl Derived {
     pub(crate) fn compare(
         self,
         connection: &Connection,
-        part: Part,
+        part: Share,
         mut differs: impl FnMut(&'static str, i64),
     ) -> Result<(), Failure> {
         let is_older = format::of(connection)? < format::HOLDINGS_FORMAT;

@@ -7,7 +7,7 @@ use rusqlite::OptionalExtension as _;
 use talaria_cert::View;
 use talaria_cert::merge::digests;
 
-use crate::blob::{self, Blob, Part};
+use crate::blob::{self, Blob, Share};
 use crate::error::StoreError;
 use crate::number::CertId;
 use crate::schema;
@@ -155,7 +155,7 @@ impl Digests<&mut Store> {
         };
         let blobs = self
             .0
-            .run(|connection| blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL))?;
+            .run(|connection| blob::batch(connection, after, (BATCH, BATCH_BYTES), Share::ALL))?;
         let digest_of =
             |blob: &Blob| blob.decode().and_then(|(cert, verdicts)| view.digest(&cert, &verdicts));
         let digests: Vec<Option<[u8; 16]>> = blobs.par_iter().map(digest_of).collect();

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use rusqlite::Connection;
 use talaria_cert::View;
 
-use crate::blob::{self, Blob, Integrity, Part};
+use crate::blob::{self, Blob, Integrity, Share};
 use crate::change::{self, Latest};
 use crate::row::{self, RawRow};
 use crate::{meta, tombstone};
@@ -92,7 +92,7 @@ impl Evidence {
         &self,
         connection: &Connection,
         seen: &Seen,
-        part: Part,
+        part: Share,
     ) -> rusqlite::Result<BTreeSet<i64>> {
         let logged = self.latest.keys().copied();
         let logged = logged.filter(|id| part.has(*id) && !seen.has(*id));
@@ -184,7 +184,7 @@ pub(crate) fn set_remade(connection: &Connection, is_remade: bool) -> rusqlite::
 pub(crate) fn orphans(
     connection: &Connection,
     seen: &Seen,
-    part: Part,
+    part: Share,
 ) -> rusqlite::Result<Vec<i64>> {
     let mut orphans = Vec::new();
     let mut statement = connection.prepare("SELECT id FROM cert")?;

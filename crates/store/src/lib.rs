@@ -89,7 +89,7 @@ mod tombstone;
 mod trust;
 mod web;
 
-pub use blob::Part;
+pub use blob::Share;
 pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
 pub use candidates::Candidates;
 pub use change::ChangeKind;

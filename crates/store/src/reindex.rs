@@ -27,7 +27,7 @@ use talaria_cert::{
 };
 use talaria_disk::folder_of;
 
-use crate::blob::{self, Blob, Integrity, Part, Version};
+use crate::blob::{self, Blob, Integrity, Share, Version};
 use crate::change::{self, ChangeKind};
 use crate::check::{CheckReport, Remedy, certificate_name};
 use crate::derive::failed;
@@ -330,7 +330,7 @@ impl Reindex<'_> {
         let store = self.store.snapshot()?;
         store.run(|connection| {
             let size = (PIECE_CERTS, PIECE_BYTES);
-            let blobs = blob::batch(connection, after, size, Part::ALL)?;
+            let blobs = blob::batch(connection, after, size, Share::ALL)?;
             let Some(last) = blobs.last() else { return Ok(None) };
             let rows = connection
                 .prepare_cached(concat!(
@@ -499,8 +499,8 @@ impl Reindex<'_> {
             let store = self.store.snapshot()?;
             store.run(|connection| {
                 let seen = Seen::all(connection)?;
-                let lost = Evidence::gather(connection)?.lost(connection, &seen, Part::ALL)?;
-                Ok((evidence::orphans(connection, &seen, Part::ALL)?, lost))
+                let lost = Evidence::gather(connection)?.lost(connection, &seen, Share::ALL)?;
+                Ok((evidence::orphans(connection, &seen, Share::ALL)?, lost))
             })?
         };
         for &id in &lost {

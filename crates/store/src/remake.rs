@@ -10,7 +10,7 @@ use talaria_cert::{
     key_handles_of_damaged, keygrip_handles, renewed, verdicts,
 };
 
-use crate::blob::{self, Blob, Integrity, Part, Version};
+use crate::blob::{self, Blob, Integrity, Share, Version};
 use crate::change::{self, ChangeKind};
 use crate::derive::{Derived, Failure};
 use crate::evidence::{Evidence, Seen};
@@ -66,7 +66,7 @@ pub(crate) fn remake(
     mut damaged: impl FnMut(i64, String),
 ) -> Result<Remade, Failure> {
     let evidence = Evidence::gather(connection)?;
-    let lost = evidence.lost(connection, &Seen::all(connection)?, Part::ALL)?;
+    let lost = evidence.lost(connection, &Seen::all(connection)?, Share::ALL)?;
     let indexes = Indexes::found(connection)?;
     let views = schema::views(connection)?;
     let before = schema::set_derived_aside(connection)?;
@@ -82,7 +82,7 @@ pub(crate) fn remake(
     let mut after = 0;
     loop {
         let size = (BATCH, BATCH_BYTES);
-        let blobs = blob::batch_beside(connection, "cert_before", after, size, Part::ALL)?;
+        let blobs = blob::batch_beside(connection, "cert_before", after, size, Share::ALL)?;
         let Some(last) = blobs.last() else { break };
         after = last.id;
         for (before, prepared) in prepare(blobs, source, now, &views) {
@@ -230,7 +230,7 @@ fn for_each_batch(
 ) -> Result<(), Failure> {
     let mut after = 0;
     loop {
-        let blobs = blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)?;
+        let blobs = blob::batch(connection, after, (BATCH, BATCH_BYTES), Share::ALL)?;
         let Some(last) = blobs.last() else { return Ok(()) };
         after = last.id;
         let computed: Vec<_> = blobs.par_iter().map(|blob| (blob.id, handles(blob))).collect();

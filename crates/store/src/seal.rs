@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Cert, Summary, Verdict};
 
-use crate::blob::{self, BytesDigest, Part};
+use crate::blob::{self, BytesDigest, Share};
 use crate::ledger::Ledger;
 use crate::revoker;
 use crate::row::{self, RawRow};
@@ -28,7 +28,7 @@ struct Read {
 /// damaged from then on. A summary that does not follow from its certificate is made anew at `now`.
 pub(crate) fn next(connection: &Connection, now: u32) -> rusqlite::Result<()> {
     let Some(after) = blob::sealed_until(connection)? else { return Ok(()) };
-    let blobs = blob::batch(connection, after, (COUNT, BYTES), Part::ALL)?;
+    let blobs = blob::batch(connection, after, (COUNT, BYTES), Share::ALL)?;
     let last = blobs.last().map(|blob| blob.id);
     let read: Vec<Option<Read>> = blobs
         .par_iter()

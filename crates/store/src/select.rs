@@ -16,7 +16,7 @@ use talaria_cert::{
     UserIdSummary, user_id,
 };
 
-use crate::blob::{self, Blob, Part};
+use crate::blob::{self, Blob, Share};
 use crate::error::StoreError;
 use crate::number::{CertId, ChangeNumber};
 use crate::row::{RawRow, columns};
@@ -575,7 +575,7 @@ impl Store {
         let (mut found, mut after) = (Vec::new(), 0);
         loop {
             let size = (SCAN_CERTS, SCAN_BYTES);
-            let blobs = self.run(|connection| blob::batch(connection, after, size, Part::ALL))?;
+            let blobs = self.run(|connection| blob::batch(connection, after, size, Share::ALL))?;
             let Some(last) = blobs.last() else { return Ok(found) };
             after = last.id;
             // A damaged certificate names no key.

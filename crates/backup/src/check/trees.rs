@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::backend::{Backend, is_of_one_object};
 use crate::check::checked::Checked;
-use crate::entry::{Node, Part};
+use crate::entry::{Extent, Node};
 use crate::error::Result;
 use crate::id::{Id, Kind};
 use crate::listed::Listed;
@@ -81,7 +81,7 @@ impl Trees<'_> {
             for part in ContentParts::new(self.source, content) {
                 let wrong = match part {
                     Err(error) => Some(error.to_string()),
-                    Ok(Part::Data { id, .. }) => self.wrong(&id)?,
+                    Ok(Extent::Data { id, .. }) => self.wrong(&id)?,
                     Ok(_) => None,
                 };
                 why = why.or(wrong);

@@ -13,7 +13,7 @@ use talaria_disk::{NewFile, Readers};
 
 use super::attributes::Attributes;
 use super::walk::{Stamp, WalkItem};
-use crate::entry::{Entry, Node, Part, Time};
+use crate::entry::{Entry, Extent, Node, Time};
 use crate::id::{Id, RepositoryId};
 use crate::tree::path_order;
 
@@ -37,7 +37,7 @@ pub enum Cached {
     /// The attributes, which are now in the entry. The content has to be read.
     Attributes,
     /// The attributes, which are now in the entry, and the content; only a file has parts.
-    All(Vec<Part>),
+    All(Vec<Extent>),
 }
 
 /// The difference between a path and its cached entry.
@@ -73,7 +73,7 @@ struct Record {
     mtime: Time,
     size: u64,
     attributes: Attributes,
-    parts: Vec<Part>,
+    parts: Vec<Extent>,
 }
 
 fn first_line(repository: RepositoryId) -> String {
@@ -131,8 +131,8 @@ impl Cache {
         }
         item.set_attributes(record.attributes);
         let present = record.parts.iter().all(|part| match part {
-            Part::Data { id, .. } | Part::List { id, .. } => is_present(id),
-            Part::Inline(_) | Part::Hole(_) => true,
+            Extent::Data { id, .. } | Extent::List { id, .. } => is_present(id),
+            Extent::Inline(_) | Extent::Hole(_) => true,
         });
         if is_same && present { Cached::All(record.parts) } else { Cached::Attributes }
     }
@@ -215,15 +215,15 @@ impl<'a> Fields<'a> {
         Some(Time { seconds, nanoseconds: u32::try_from(self.number()?).ok()? })
     }
 
-    fn part(&mut self) -> Option<Part> {
+    fn part(&mut self) -> Option<Extent> {
         Some(match self.take(1)?[0] {
-            0 => Part::Inline(self.bytes()?),
-            1 => Part::Data {
+            0 => Extent::Inline(self.bytes()?),
+            1 => Extent::Data {
                 id: Id(*self.take(32)?.first_chunk()?),
                 offset: self.number()?,
                 length: self.number()?,
             },
-            2 => Part::Hole(self.number()?),
+            2 => Extent::Hole(self.number()?),
             _ => return None,
         })
     }
@@ -274,9 +274,9 @@ impl CacheWriter {
     /// # Errors
     ///
     /// Errors of the file system.
-    pub fn push(&mut self, stamp: &Stamp, entry: &Entry, parts: &[Part]) -> io::Result<()> {
+    pub fn push(&mut self, stamp: &Stamp, entry: &Entry, parts: &[Extent]) -> io::Result<()> {
         let Some(meta) = entry.node.meta() else { return Ok(()) };
-        let has_list = parts.iter().any(|part| matches!(part, Part::List { .. }));
+        let has_list = parts.iter().any(|part| matches!(part, Extent::List { .. }));
         let is_known = stamp.is_settled && !has_list && parts.len() <= PARTS_MAX;
         if self.block.len() >= BLOCK_BYTES {
             self.write_block()?;
@@ -304,21 +304,21 @@ impl CacheWriter {
         push_number(block, parts.len() as u64);
         for part in parts {
             match part {
-                Part::Inline(content) => {
+                Extent::Inline(content) => {
                     block.push(0);
                     push_bytes(block, content);
                 }
-                Part::Data { id, offset, length } => {
+                Extent::Data { id, offset, length } => {
                     block.push(1);
                     block.extend_from_slice(&id.0);
                     push_number(block, *offset);
                     push_number(block, *length);
                 }
-                Part::Hole(length) => {
+                Extent::Hole(length) => {
                     block.push(2);
                     push_number(block, *length);
                 }
-                Part::List { .. } => unreachable!("such a file is left out"),
+                Extent::List { .. } => unreachable!("such a file is left out"),
             }
         }
         Ok(())
@@ -384,13 +384,13 @@ mod tests {
     }
 
     /// Parts that depend on the path and the size of the file.
-    fn parts_of(item: &WalkItem) -> Vec<Part> {
+    fn parts_of(item: &WalkItem) -> Vec<Extent> {
         let Node::File { size, .. } = item.entry.node else { return Vec::new() };
         let id = Id(*blake3::hash(&item.entry.path).as_bytes());
         vec![
-            Part::Data { id, offset: size, length: 1 << 40 },
-            Part::Hole(300),
-            Part::Inline(vec![5; 200]),
+            Extent::Data { id, offset: size, length: 1 << 40 },
+            Extent::Hole(300),
+            Extent::Inline(vec![5; 200]),
         ]
     }
 
@@ -459,7 +459,7 @@ mod tests {
         fs::rename(top.join("d"), top.join("bb")).unwrap();
         fs::write(top.join("new"), "new").unwrap();
         let e = items(&top).into_iter().find(|item| item.entry.path.ends_with(b"/e")).unwrap();
-        let Part::Data { id: lost, .. } = parts_of(&e)[0] else { panic!("a data part") };
+        let Extent::Data { id: lost, .. } = parts_of(&e)[0] else { panic!("a data part") };
         let found = known(&cache, &top, |id| *id != lost);
         assert_eq!(found, (vec!["f".to_owned()], vec!["e".to_owned()]));
     }

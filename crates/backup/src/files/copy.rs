@@ -19,7 +19,7 @@ use crate::catalog::Reader;
 use crate::chunks::ReadChunks as _;
 use crate::compress::Zstd;
 use crate::document::DocumentStanding;
-use crate::entry::{Entry, Node, Part};
+use crate::entry::{Entry, Extent, Node};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Identifiers, Kind, RepositoryId};
 use crate::listed::Listed;
@@ -249,7 +249,7 @@ impl<'a> Copying<'a> {
             BackupProgress::add(&progress.entries, 1);
             if let Node::File { size, content, .. } = &mut entry.node {
                 BackupProgress::add(&progress.bytes, *size);
-                if content.iter().any(|part| matches!(part, Part::List { .. })) {
+                if content.iter().any(|part| matches!(part, Extent::List { .. })) {
                     self.flush()?;
                     *content = self.copy_content(std::mem::take(content), progress)?;
                     self.tree.push(&entry, &mut self.sink)?;
@@ -275,7 +275,7 @@ impl<'a> Copying<'a> {
             Node::File { content, .. } => Some(content),
             _ => None,
         });
-        let parts: Vec<&Part> = contents.flatten().collect();
+        let parts: Vec<&Extent> = contents.flatten().collect();
         self.copy_chunks(&parts)?;
         for entry in &mut waiting {
             if let Node::File { content, .. } = &mut entry.node {
@@ -291,12 +291,16 @@ impl<'a> Copying<'a> {
     }
 
     /// Copies a content with lists, some parts at a time.
-    fn copy_content(&mut self, content: Vec<Part>, progress: &BackupProgress) -> Result<Vec<Part>> {
+    fn copy_content(
+        &mut self,
+        content: Vec<Extent>,
+        progress: &BackupProgress,
+    ) -> Result<Vec<Extent>> {
         let mut writer = ContentWriter::new();
         let mut parts = ContentParts::new(self.reader, content);
         loop {
             progress.go_on()?;
-            let group: Vec<Part> = parts.by_ref().take(CHUNKS_MAX).collect::<Result<_>>()?;
+            let group: Vec<Extent> = parts.by_ref().take(CHUNKS_MAX).collect::<Result<_>>()?;
             if group.is_empty() {
                 return writer.finish(&mut self.sink);
             }
@@ -308,18 +312,20 @@ impl<'a> Copying<'a> {
     }
 
     /// A part under the identifier in the new repository, after [`Self::copy_chunks`].
-    fn renamed(&self, part: Part) -> Part {
+    fn renamed(&self, part: Extent) -> Extent {
         match part {
-            Part::Data { id, offset, length } => Part::Data { id: self.known[&id], offset, length },
+            Extent::Data { id, offset, length } => {
+                Extent::Data { id: self.known[&id], offset, length }
+            }
             part => part,
         }
     }
 
     /// Reads the chunks of these parts, and stores them under their new identifiers.
-    fn copy_chunks(&mut self, parts: &[&Part]) -> Result<()> {
+    fn copy_chunks(&mut self, parts: &[&Extent]) -> Result<()> {
         let ids: BTreeSet<Id> = parts
             .iter()
-            .filter_map(|part| if let Part::Data { id, .. } = part { Some(*id) } else { None })
+            .filter_map(|part| if let Extent::Data { id, .. } = part { Some(*id) } else { None })
             .collect();
         if self.known.len() + ids.len() > KNOWN_MAX {
             self.known.clear();

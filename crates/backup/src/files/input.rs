@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::chunks::ReadChunks as _;
     use crate::create::Created;
-    use crate::entry::Part;
+    use crate::entry::Extent;
     use crate::epoch::EpochProfile;
     use crate::files::cache::{Cache, CacheWriter, FileChange};
     use crate::files::tree::{Report, create_tree};
@@ -199,16 +199,16 @@ mod tests {
             let mut bytes = Vec::new();
             for part in ContentParts::new(&source, content) {
                 match part.unwrap() {
-                    Part::Inline(data) => bytes.extend(data),
-                    Part::Hole(length) => {
+                    Extent::Inline(data) => bytes.extend(data),
+                    Extent::Hole(length) => {
                         bytes.resize(bytes.len() + usize::try_from(length).unwrap(), 0);
                     }
-                    Part::Data { id, offset, length } => {
+                    Extent::Data { id, offset, length } => {
                         let chunk = source.read(Kind::Data, &id).unwrap();
                         let at = |byte: u64| usize::try_from(byte).unwrap();
                         bytes.extend_from_slice(&chunk[at(offset)..at(offset + length)]);
                     }
-                    Part::List { .. } => unreachable!("lists are resolved"),
+                    Extent::List { .. } => unreachable!("lists are resolved"),
                 }
             }
             assert!(bytes == fs::read(format!("/{path}")).unwrap(), "{path}");

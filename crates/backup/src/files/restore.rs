@@ -46,7 +46,7 @@ use self::wanted::{
 use super::attributes;
 use super::select::Verdict;
 use crate::chunks::ReadChunks;
-use crate::entry::{Entry, Meta, Node, Part, Time};
+use crate::entry::{Entry, Extent, Meta, Node, Time};
 use crate::error::{BackupError, Result};
 use crate::id::Kind;
 use crate::progress::BackupProgress;
@@ -246,7 +246,7 @@ struct FileJob {
     is_alone: bool,
     meta: Meta,
     size: u64,
-    content: Vec<Part>,
+    content: Vec<Extent>,
 }
 
 /// A file that is being written.
@@ -269,7 +269,7 @@ struct Open {
 
 enum Job {
     Files(Vec<FileJob>),
-    Part { open: Arc<Open>, offset: u64, part: Part },
+    Extent { open: Arc<Open>, offset: u64, part: Extent },
 }
 
 /// Whether something is in the place of an entry.
@@ -431,7 +431,7 @@ impl Restoration<'_> {
                 break;
             }
             let length = part.length();
-            send(Job::Part { open: Arc::clone(&open), offset, part });
+            send(Job::Extent { open: Arc::clone(&open), offset, part });
             offset += length;
         }
         if let Err(error) = self.progress.go_on() {
@@ -444,7 +444,7 @@ impl Restoration<'_> {
         for job in jobs {
             match job {
                 Job::Files(files) => files.into_iter().for_each(|file| self.write_file(file)),
-                Job::Part { open, offset, part } => {
+                Job::Extent { open, offset, part } => {
                     if !open.has_failed.load(Ordering::Relaxed)
                         && let Err(error) = self.write_part(&open, offset, part)
                     {
@@ -479,7 +479,7 @@ impl Restoration<'_> {
         self.complete(&open);
     }
 
-    fn write_part(&self, open: &Open, offset: u64, part: Part) -> Result<()> {
+    fn write_part(&self, open: &Open, offset: u64, part: Extent) -> Result<()> {
         let write = |bytes: &[u8]| {
             open.end.fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
             open.file.write_all_at(bytes, offset).map_err(|source| BackupError::File {
@@ -488,9 +488,9 @@ impl Restoration<'_> {
             })
         };
         match part {
-            Part::Inline(content) => write(&content),
-            Part::Hole(_) => Ok(()),
-            Part::Data { id, offset, length } => {
+            Extent::Inline(content) => write(&content),
+            Extent::Hole(_) => Ok(()),
+            Extent::Data { id, offset, length } => {
                 let (shared, own);
                 let chunk: &[u8] = if length <= SHARED_BYTES_MAX {
                     shared = self.chunks.read_shared(Kind::Data, &id)?;
@@ -509,12 +509,12 @@ impl Restoration<'_> {
                 };
                 write(range.ok_or_else(short)?)
             }
-            Part::List { .. } => unreachable!("lists are resolved"),
+            Extent::List { .. } => unreachable!("lists are resolved"),
         }
     }
 
     /// Creates a file, under another name until it is whole.
-    fn open(&self, job: FileJob, content: &[Part]) -> Option<Open> {
+    fn open(&self, job: FileJob, content: &[Extent]) -> Option<Open> {
         let FileJob { path, folder, is_alone, meta, size, .. } = job;
         let name = name_of(&path);
         let likeness = |found: &Stat| {
@@ -564,7 +564,7 @@ impl Restoration<'_> {
         folder: &OwnedFd,
         name: &CStr,
         path: &[u8],
-        (meta, size, content): (&Meta, u64, &[Part]),
+        (meta, size, content): (&Meta, u64, &[Extent]),
     ) -> Likeness {
         let overwrite = self.options.overwrite;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile
@@ -595,7 +595,7 @@ impl Restoration<'_> {
     }
 
     /// Whether a file has this content. If it cannot be read, it is replaced.
-    fn has_content(&self, folder: &OwnedFd, name: &CStr, path: &[u8], content: &[Part]) -> bool {
+    fn has_content(&self, folder: &OwnedFd, name: &CStr, path: &[u8], content: &[Extent]) -> bool {
         open_file(folder, name).is_ok_and(|file| {
             let same = has_content(self.chunks, None, &file, path, content, self.progress);
             same.unwrap_or(false)
@@ -919,9 +919,9 @@ enum Pass {
 }
 
 /// Whether one thread writes a content at once.
-fn is_small(content: &[Part]) -> bool {
+fn is_small(content: &[Extent]) -> bool {
     content.len() <= SMALL_PARTS_MAX
-        && !content.iter().any(|part| matches!(part, Part::List { .. }))
+        && !content.iter().any(|part| matches!(part, Extent::List { .. }))
 }
 
 fn time_of(found: &Stat) -> Time {

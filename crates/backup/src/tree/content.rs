@@ -3,7 +3,7 @@
 use super::line::{check_part, parse_part, push_part};
 use super::rules::LIST_DEPTH_MAX;
 use crate::chunks::{ReadChunks, WriteChunks};
-use crate::entry::Part;
+use crate::entry::Extent;
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind};
 
@@ -24,7 +24,7 @@ pub struct ContentWriter {
 /// The list of a level that is not complete.
 #[derive(Default)]
 struct List {
-    parts: Vec<Part>,
+    parts: Vec<Extent>,
     length: u64,
 }
 
@@ -41,7 +41,7 @@ impl ContentWriter {
     ///
     /// [`Refused`](BackupError::Refused) if the part breaks a rule of the format. Errors of
     /// `chunks`.
-    pub fn push(&mut self, part: Part, chunks: &mut dyn WriteChunks) -> Result<()> {
+    pub fn push(&mut self, part: Extent, chunks: &mut dyn WriteChunks) -> Result<()> {
         check_part(&part).map_err(|rule| BackupError::Refused(rule.into()))?;
         self.append(0, part, chunks)
     }
@@ -51,7 +51,7 @@ impl ContentWriter {
     /// # Errors
     ///
     /// Errors of `chunks`.
-    pub fn finish(mut self, chunks: &mut dyn WriteChunks) -> Result<Vec<Part>> {
+    pub fn finish(mut self, chunks: &mut dyn WriteChunks) -> Result<Vec<Extent>> {
         let mut level = 0;
         while level < self.levels.len() {
             if level + 1 == self.levels.len() && self.levels[level].parts.len() <= PARTS_MAX {
@@ -63,7 +63,7 @@ impl ContentWriter {
         Ok(Vec::new())
     }
 
-    fn append(&mut self, level: usize, part: Part, chunks: &mut dyn WriteChunks) -> Result<()> {
+    fn append(&mut self, level: usize, part: Extent, chunks: &mut dyn WriteChunks) -> Result<()> {
         if level == self.levels.len() {
             if level > LIST_DEPTH_MAX {
                 return Err(BackupError::Refused("a file has too many parts".into()));
@@ -72,8 +72,8 @@ impl ContentWriter {
         }
         let open = &mut self.levels[level];
         let ends = match &part {
-            Part::Data { id, .. } | Part::List { id, .. } => id.0[0] == 0,
-            Part::Inline(_) | Part::Hole(_) => false,
+            Extent::Data { id, .. } | Extent::List { id, .. } => id.0[0] == 0,
+            Extent::Inline(_) | Extent::Hole(_) => false,
         };
         let too_long = || BackupError::Refused("a file has more than 64 bits of bytes".into());
         open.length = open.length.checked_add(part.length()).ok_or_else(too_long)?;
@@ -96,7 +96,7 @@ impl ContentWriter {
             text.push('\n');
         }
         let id = chunks.write(Kind::List, text.as_bytes())?;
-        self.append(level + 1, Part::List { id, length }, chunks)
+        self.append(level + 1, Extent::List { id, length }, chunks)
     }
 }
 
@@ -105,7 +105,7 @@ impl ContentWriter {
 /// After an error, there is nothing more.
 pub struct ContentParts<'a> {
     chunks: &'a dyn ReadChunks,
-    content: std::vec::IntoIter<Part>,
+    content: std::vec::IntoIter<Extent>,
     lists: Vec<OpenList>,
 }
 
@@ -120,7 +120,7 @@ struct OpenList {
 impl<'a> ContentParts<'a> {
     /// The parts that the content of an entry stands for.
     #[must_use]
-    pub fn new(chunks: &'a dyn ReadChunks, content: Vec<Part>) -> Self {
+    pub fn new(chunks: &'a dyn ReadChunks, content: Vec<Extent>) -> Self {
         Self { chunks, content: content.into_iter(), lists: Vec::new() }
     }
 
@@ -132,14 +132,14 @@ impl<'a> ContentParts<'a> {
         Ok(())
     }
 
-    fn step(&mut self) -> Result<Option<Part>> {
+    fn step(&mut self) -> Result<Option<Extent>> {
         loop {
             let part = match self.lists.last_mut() {
                 None => self.content.next(),
                 Some(list) => list.next()?,
             };
             match part {
-                Some(Part::List { id, length }) => self.open(id, length)?,
+                Some(Extent::List { id, length }) => self.open(id, length)?,
                 Some(part) => return Ok(Some(part)),
                 None if self.lists.pop().is_none() => return Ok(None),
                 None => {}
@@ -149,7 +149,7 @@ impl<'a> ContentParts<'a> {
 }
 
 /// The parts of a list, of which each can be a list again.
-pub(crate) fn parse_list(id: Id, plain: &[u8], length: u64) -> Result<Vec<Part>> {
+pub(crate) fn parse_list(id: Id, plain: &[u8], length: u64) -> Result<Vec<Extent>> {
     let mut list = OpenList::new(id, plain.to_vec(), length)?;
     std::iter::from_fn(|| list.next().transpose()).collect()
 }
@@ -163,7 +163,7 @@ impl OpenList {
         Ok(Self { id, text, at: 0, rest: length })
     }
 
-    fn next(&mut self) -> Result<Option<Part>> {
+    fn next(&mut self) -> Result<Option<Extent>> {
         let Some((line, _)) = self.text[self.at..].split_once('\n') else {
             return match self.rest {
                 0 => Ok(None),
@@ -183,7 +183,7 @@ fn damaged(id: Id, why: &str) -> BackupError {
 }
 
 impl Iterator for ContentParts<'_> {
-    type Item = Result<Part>;
+    type Item = Result<Extent>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.step();

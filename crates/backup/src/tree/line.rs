@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::order::{check_path, path_order};
 use super::rules::{INLINE_BYTES_MAX, LINE_BYTES_MAX, Rule, TARGET_BYTES_MAX};
 use crate::chunks::CHUNK_BYTES_MAX;
-use crate::entry::{Entry, Meta, Node, Part, Time};
+use crate::entry::{Entry, Extent, Meta, Node, Time};
 use crate::id::{Id, from_hex};
 use crate::text::{Place, push_escaped, unescaped};
 
@@ -110,24 +110,24 @@ fn push_digits(out: &mut String, mut number: u64, width: usize) {
 }
 
 /// Appends a content reference, without the end of a line.
-pub(crate) fn push_part(out: &mut String, part: &Part) {
+pub(crate) fn push_part(out: &mut String, part: &Extent) {
     match part {
-        Part::Inline(content) => {
+        Extent::Inline(content) => {
             out.push('=');
             STANDARD.encode_string(content, out);
         }
-        Part::Data { id, offset, length } => {
+        Extent::Data { id, offset, length } => {
             push_id(out, id);
             out.push(':');
             push_decimal(out, *offset);
             out.push(':');
             push_decimal(out, *length);
         }
-        Part::Hole(length) => {
+        Extent::Hole(length) => {
             out.push_str("hole:");
             push_decimal(out, *length);
         }
-        Part::List { id, length } => {
+        Extent::List { id, length } => {
             out.push('*');
             push_id(out, id);
             out.push(':');
@@ -263,33 +263,33 @@ fn decimal<N: std::str::FromStr>(text: &str) -> Option<N> {
 }
 
 /// Reads a content reference.
-pub(crate) fn parse_part(text: &str) -> Result<Part, Rule> {
+pub(crate) fn parse_part(text: &str) -> Result<Extent, Rule> {
     let form = "a content reference is not in a form that the format knows";
     let part = if let Some(content) = text.strip_prefix('=') {
-        Part::Inline(STANDARD.decode(content).map_err(|_| form)?)
+        Extent::Inline(STANDARD.decode(content).map_err(|_| form)?)
     } else if let Some(length) = text.strip_prefix("hole:") {
-        Part::Hole(decimal(length).ok_or(form)?)
+        Extent::Hole(decimal(length).ok_or(form)?)
     } else if let Some(list) = text.strip_prefix('*') {
         let (id, length) = list.split_once(':').ok_or(form)?;
-        Part::List { id: Id(from_hex(id).ok_or(form)?), length: decimal(length).ok_or(form)? }
+        Extent::List { id: Id(from_hex(id).ok_or(form)?), length: decimal(length).ok_or(form)? }
     } else {
         let (id, range) = text.split_once(':').ok_or(form)?;
         let (offset, length) = range.split_once(':').ok_or(form)?;
         let (offset, length) = (decimal(offset).ok_or(form)?, decimal(length).ok_or(form)?);
-        Part::Data { id: Id(from_hex(id).ok_or(form)?), offset, length }
+        Extent::Data { id: Id(from_hex(id).ok_or(form)?), offset, length }
     };
     check_part(&part)?;
     Ok(part)
 }
 
 /// Checks the rules for a content reference.
-pub(crate) fn check_part(part: &Part) -> Result<(), Rule> {
+pub(crate) fn check_part(part: &Extent) -> Result<(), Rule> {
     match part {
         _ if part.length() == 0 => Err("a content reference stands for no byte"),
-        Part::Inline(content) if content.len() > INLINE_BYTES_MAX => {
+        Extent::Inline(content) if content.len() > INLINE_BYTES_MAX => {
             Err("a content reference holds more than 512 bytes itself")
         }
-        Part::Data { offset, length, .. }
+        Extent::Data { offset, length, .. }
             if offset.checked_add(*length).is_none_or(|end| end > CHUNK_BYTES_MAX as u64) =>
         {
             Err("a content reference ends after 8 MiB of its chunk")

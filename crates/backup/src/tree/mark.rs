@@ -3,7 +3,7 @@
 use super::line::{parse_child, parse_entry, parse_part};
 use super::rules::{LEVEL_MAX, LIST_DEPTH_MAX};
 use crate::chunks::ReadChunks;
-use crate::entry::{Node, Part};
+use crate::entry::{Extent, Node};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind};
 use crate::located::Present;
@@ -45,23 +45,23 @@ pub(crate) fn mark(
     Ok(())
 }
 
-fn mark_parts(chunks: &dyn ReadChunks, parts: Vec<Part>, used: &mut Present) -> Result<()> {
-    let mut open: Vec<(usize, Part)> = parts.into_iter().map(|part| (0, part)).collect();
+fn mark_parts(chunks: &dyn ReadChunks, parts: Vec<Extent>, used: &mut Present) -> Result<()> {
+    let mut open: Vec<(usize, Extent)> = parts.into_iter().map(|part| (0, part)).collect();
     while let Some((depth, part)) = open.pop() {
         match part {
-            Part::Data { id, .. } => {
+            Extent::Data { id, .. } => {
                 used.insert(&id)?;
             }
-            Part::List { id, .. } if used.insert(&id)? => {
+            Extent::List { id, .. } if used.insert(&id)? => {
                 open.extend(list(chunks, &id, depth + 1)?);
             }
-            Part::List { .. } | Part::Inline(_) | Part::Hole(_) => {}
+            Extent::List { .. } | Extent::Inline(_) | Extent::Hole(_) => {}
         }
     }
     Ok(())
 }
 
-fn list(chunks: &dyn ReadChunks, id: &Id, depth: usize) -> Result<Vec<(usize, Part)>> {
+fn list(chunks: &dyn ReadChunks, id: &Id, depth: usize) -> Result<Vec<(usize, Extent)>> {
     let damaged = |why: &str| BackupError::damaged(format!("list {id}"), why);
     if depth > LIST_DEPTH_MAX {
         return Err(damaged("lists are nested too deep"));

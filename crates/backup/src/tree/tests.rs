@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::line::{parse_entry, push_entry};
 use super::*;
 use crate::chunks::{ReadChunks, WriteChunks};
-use crate::entry::{Entry, Meta, Node, Part, Time};
+use crate::entry::{Entry, Extent, Meta, Node, Time};
 use crate::error::{BackupError, Result};
 use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId};
 use crate::snapshot::Root;
@@ -71,7 +71,7 @@ fn folder(path: &str) -> Entry {
 fn file(path: String, content: &[u8]) -> Entry {
     let meta = Meta { mode: 0o644, ..Meta::default() };
     let size = content.len() as u64;
-    let content = if content.is_empty() { vec![] } else { vec![Part::Inline(content.to_vec())] };
+    let content = if content.is_empty() { vec![] } else { vec![Extent::Inline(content.to_vec())] };
     Entry { path: path.into_bytes(), node: Node::File { meta, size, content } }
 }
 
@@ -99,10 +99,10 @@ fn an_entry_is_one_line_as_the_format_says() {
         attributes: vec![(b"user.a b".to_vec(), b"\xff".to_vec()), (b"user.c".to_vec(), vec![])],
     };
     let content = vec![
-        Part::Inline(b"hi".to_vec()),
-        Part::Data { id, offset: 0, length: 7 },
-        Part::Hole(4096),
-        Part::List { id, length: 1 },
+        Extent::Inline(b"hi".to_vec()),
+        Extent::Data { id, offset: 0, length: 7 },
+        Extent::Hole(4096),
+        Extent::List { id, length: 1 },
     ];
     let entry =
         Entry { path: b"a b/\xffc".to_vec(), node: Node::File { meta, size: 4106, content } };
@@ -353,12 +353,12 @@ fn a_start_beneath_a_path_that_is_no_directory_is_refused() {
     assert!(error.to_string().contains("not an earlier directory"), "{error}");
 }
 
-fn data(n: u32) -> Part {
+fn data(n: u32) -> Extent {
     let hash = blake3::hash(&n.to_le_bytes());
-    Part::Data { id: Id(*hash.as_bytes()), offset: 0, length: u64::from(n % 1000 + 1) }
+    Extent::Data { id: Id(*hash.as_bytes()), offset: 0, length: u64::from(n % 1000 + 1) }
 }
 
-fn content_of(chunks: &mut Memory, parts: &[Part]) -> Vec<Part> {
+fn content_of(chunks: &mut Memory, parts: &[Extent]) -> Vec<Extent> {
     let mut writer = ContentWriter::new();
     for part in parts {
         writer.push(part.clone(), chunks).unwrap();
@@ -373,8 +373,8 @@ fn long_contents_become_lists_and_come_back() {
         let parts: Vec<_> = (0..count).map(data).collect();
         let content = content_of(&mut chunks, &parts);
         assert!(content.len() <= 64);
-        let sum: u64 = parts.iter().map(Part::length).sum();
-        assert_eq!(content.iter().map(Part::length).sum::<u64>(), sum);
+        let sum: u64 = parts.iter().map(Extent::length).sum();
+        assert_eq!(content.iter().map(Extent::length).sum::<u64>(), sum);
         let read: Vec<_> = ContentParts::new(&chunks, content).map(Result::unwrap).collect();
         assert_eq!(read, parts);
     }
@@ -387,7 +387,7 @@ fn long_contents_become_lists_and_come_back() {
     let new = chunks.chunks.len() - before;
     assert!(before > 100 && new <= 6, "{new} of {before} lists are new");
     // Holes have no identifier that could cut.
-    let holes = vec![Part::Hole(1); 5000];
+    let holes = vec![Extent::Hole(1); 5000];
     let content = content_of(&mut chunks, &holes);
     assert_eq!(ContentParts::new(&chunks, content).count(), 5000);
 }
@@ -413,12 +413,13 @@ fn hostile_lists_are_refused() {
         (list("d 0755 0 0 0.000000000 - - - a\n"), 1, "not in a form"),
     ];
     for (id, length, rule) in cases {
-        let mut parts = ContentParts::new(&chunks, vec![Part::List { id, length }, Part::Hole(1)]);
+        let mut parts =
+            ContentParts::new(&chunks, vec![Extent::List { id, length }, Extent::Hole(1)]);
         let error = parts.find_map(std::result::Result::err).expect(rule).to_string();
         assert!(error.contains(rule), "{error}: not {rule}");
         assert!(parts.next().is_none());
     }
-    let four = ContentParts::new(&chunks, vec![Part::List { id: one, length: 1 }]).count();
+    let four = ContentParts::new(&chunks, vec![Extent::List { id: one, length: 1 }]).count();
     assert_eq!(four, 1);
 }
 
@@ -435,17 +436,17 @@ fn meta() -> impl Strategy<Value = Meta> {
         })
 }
 
-fn part() -> impl Strategy<Value = Part> {
+fn part() -> impl Strategy<Value = Extent> {
     let id = any::<[u8; 32]>().prop_map(Id);
     prop_oneof![
-        proptest::collection::vec(any::<u8>(), 1..=512).prop_map(Part::Inline),
-        (id.clone(), 0..1000_u64, 1..1000_u64).prop_map(|(id, offset, length)| Part::Data {
+        proptest::collection::vec(any::<u8>(), 1..=512).prop_map(Extent::Inline),
+        (id.clone(), 0..1000_u64, 1..1000_u64).prop_map(|(id, offset, length)| Extent::Data {
             id,
             offset,
             length
         }),
-        (1..u64::from(u32::MAX)).prop_map(Part::Hole),
-        (id, 1..u64::from(u32::MAX)).prop_map(|(id, length)| Part::List { id, length }),
+        (1..u64::from(u32::MAX)).prop_map(Extent::Hole),
+        (id, 1..u64::from(u32::MAX)).prop_map(|(id, length)| Extent::List { id, length }),
     ]
 }
 
@@ -453,7 +454,7 @@ fn leaf() -> impl Strategy<Value = Node> {
     let target = proptest::collection::vec(1..=255_u8, 1..30);
     prop_oneof![
         (meta(), proptest::collection::vec(part(), 0..4)).prop_map(|(meta, content)| {
-            let size = content.iter().map(Part::length).sum();
+            let size = content.iter().map(Extent::length).sum();
             Node::File { meta, size, content }
         }),
         (meta(), target).prop_map(|(meta, target)| Node::Symlink { meta, target }),

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use talaria_backup::{
     BackupError, BackupProgress, BackupRun, Change, Checked, ContentParts, CreateOptions,
-    EpochProfile, FileCounts, Heads, Keys, Kind, Listed, Node, Part, ReadChunks as _, ReadData,
+    EpochProfile, Extent, FileCounts, Heads, Keys, Kind, Listed, Node, ReadChunks as _, ReadData,
     Repository, State, Stream, Tree, heads,
 };
 use talaria_message::openpgp::Cert;
@@ -92,14 +92,14 @@ pub(crate) fn content(
     let mut out = Vec::new();
     for part in ContentParts::new(&reader, content) {
         match part.unwrap() {
-            Part::Inline(bytes) => out.extend(bytes),
-            Part::Hole(length) => out.resize(out.len() + usize::try_from(length).unwrap(), 0),
-            Part::Data { id, offset, length } => {
+            Extent::Inline(bytes) => out.extend(bytes),
+            Extent::Hole(length) => out.resize(out.len() + usize::try_from(length).unwrap(), 0),
+            Extent::Data { id, offset, length } => {
                 let chunk = reader.read(Kind::Data, &id).unwrap();
                 let start = usize::try_from(offset).unwrap();
                 out.extend(&chunk[start..start + usize::try_from(length).unwrap()]);
             }
-            Part::List { .. } => unreachable!("lists are resolved"),
+            Extent::List { .. } => unreachable!("lists are resolved"),
         }
     }
     out

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use talaria_backup::{
-    Backend, BackupError, BackupProgress, Change, ContentParts, EpochProfile, Expected, Folder,
-    Head, Heads, Id, Keys, Node, Object, Part, Patience, PruneOptions, Pruned, ReadData,
+    Backend, BackupError, BackupProgress, Change, ContentParts, EpochProfile, Expected, Extent,
+    Folder, Head, Heads, Id, Keys, Node, Object, Patience, PruneOptions, Pruned, ReadData,
     Repository, Role, Snapshot, SnapshotName, State, Tree, heads,
 };
 use talaria_message::openpgp::Cert;
@@ -588,7 +588,7 @@ fn a_pack_with_a_damaged_chunk_that_is_needed_stays_and_is_named() {
     let parts = ContentParts::new(&reader, content).map(Result::unwrap);
     let (length, chunk) = parts
         .filter_map(|part| match part {
-            Part::Data { id, length, .. } => Some((length, id)),
+            Extent::Data { id, length, .. } => Some((length, id)),
             _ => None,
         })
         .max()

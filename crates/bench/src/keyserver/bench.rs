@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::dump::Dump;
-use super::options::{KeyserverOptions, Part};
+use super::options::{KeyserverOptions, Section};
 use super::sks::Sks;
 use crate::error::BenchError;
 use crate::table::Table;
@@ -18,7 +18,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    pub(super) fn has(&self, part: Part) -> bool {
+    pub(super) fn has(&self, part: Section) -> bool {
         !self.options.skip.contains(&part)
     }
 

@@ -9,7 +9,7 @@ use talaria_corpus::CorpusProfile;
 
 /// A part of the measurement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
-pub enum Part {
+pub enum Section {
     /// Builds from a dump
     Builds,
     /// The prefix tree
@@ -36,7 +36,7 @@ pub struct KeyserverOptions {
     /// The page sizes, in bytes.
     pub page_sizes: Vec<u32>,
     /// Parts to skip.
-    pub skip: Vec<Part>,
+    pub skip: Vec<Section>,
     /// Digests in the prefix trees of talaria; SKS builds a tree of the fewest of its own.
     pub digests: Vec<u64>,
     /// Certificates that are uploaded over several connections in one run. SKS gets a tenth.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use crate::classes::{CLASSES, admitted, class_of};
 use crate::hash::sha256;
 use crate::limits::bounds::Limits;
-use crate::limits::part::Part;
+use crate::limits::fitting::Fitting;
 use crate::packet::PacketRef;
 
 /// Drops components that the owner has not bound, above their limit: the smallest SHA-256 stay.
-pub(super) fn drop_unbound(parts: &mut Vec<Part<'_>>, limits: &Limits) {
+pub(super) fn drop_unbound(parts: &mut Vec<Fitting<'_>>, limits: &Limits) {
     let mut unbound: Vec<(usize, [u8; 32], usize)> = parts
         .iter()
         .filter(|part| !part.is_bound)

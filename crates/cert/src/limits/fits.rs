@@ -3,8 +3,8 @@
 use crate::cert::Cert;
 use crate::classes::{CLASSES, admitted, class_of, essential_bytes};
 use crate::limits::bounds::Limits;
+use crate::limits::fitting::{Candidate, Fitting, is_attestation};
 use crate::limits::makers::must_rank;
-use crate::limits::part::{Candidate, Part, is_attestation};
 use crate::limits::revokers::revokers;
 use crate::limits::variants::{further_variants, hint_bytes};
 use crate::signature::Signature;
@@ -103,7 +103,7 @@ impl Cert {
 
     /// Whether nothing of the certificate is dropped, and no signature has to be ranked, whichever
     /// signatures of [`Verdict::Other`] are the owner's.
-    pub(super) fn all_stay(&self, parts: &[Part<'_>], limits: &Limits) -> bool {
+    pub(super) fn all_stay(&self, parts: &[Fitting<'_>], limits: &Limits) -> bool {
         let candidates = || parts.iter().flat_map(|part| &part.candidates);
         let packets: usize = candidates().map(|candidate| candidate.variants.0.len()).sum();
         if parts.len() + packets < self.packets().len() {

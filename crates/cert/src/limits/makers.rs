@@ -11,8 +11,8 @@ use crate::hash::sha256;
 use crate::identity::named;
 use crate::key::Key;
 use crate::limits::bounds::Limits;
+use crate::limits::fitting::{Fitting, Issuer};
 use crate::limits::issuers::Issuers;
-use crate::limits::part::{Issuer, Part};
 use crate::limits::revokers::Revokers;
 use crate::limits::time::TimeLeft;
 use crate::packet::PacketRef;
@@ -23,7 +23,7 @@ use crate::verdict::Verdict;
 use crate::verify::{CertificationVerifier, KeySetup};
 
 /// Whether it matters which of the signatures of other keys can be verified.
-pub(super) fn must_rank(parts: &[Part<'_>], limits: &Limits, revokers: &Revokers) -> bool {
+pub(super) fn must_rank(parts: &[Fitting<'_>], limits: &Limits, revokers: &Revokers) -> bool {
     for part in parts {
         let mut by: HashMap<KeyId, usize> = HashMap::new();
         for candidate in part.candidates.iter().filter(|c| c.verdict.is_by_others()) {
@@ -47,7 +47,7 @@ pub(super) fn must_rank(parts: &[Part<'_>], limits: &Limits, revokers: &Revokers
 
 /// Whether there are more signatures of other keys than a limit admits, so that their order
 /// matters.
-pub(super) fn others_exceed(parts: &[Part<'_>], limit: usize) -> bool {
+pub(super) fn others_exceed(parts: &[Fitting<'_>], limit: usize) -> bool {
     let mut counts = [0; CLASSES];
     let candidates = parts.iter().flat_map(|part| &part.candidates);
     for candidate in candidates.filter(|candidate| candidate.verdict.is_by_others()) {
@@ -92,7 +92,7 @@ impl Cert {
     /// flood in the name of some keys does not keep signatures of others from being verified.
     pub(super) fn verify_others(
         &self,
-        parts: &mut [Part<'_>],
+        parts: &mut [Fitting<'_>],
         issuers: &mut dyn Issuers,
         left: &mut TimeLeft,
     ) {
@@ -164,7 +164,7 @@ impl Cert {
     /// that were verified come first, then those with the fewest that need not be genuine.
     pub(super) fn rank_certified(
         &self,
-        parts: &mut [Part<'_>],
+        parts: &mut [Fitting<'_>],
         issuers: &mut dyn Issuers,
         left: &mut TimeLeft,
     ) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::classes::{CLASSES, admitted, class_of};
 use crate::limits::bounds::Limits;
 use crate::limits::components::name_of;
-use crate::limits::part::Part;
+use crate::limits::fitting::Fitting;
 use crate::limits::rank::{Pool, Rank};
 use crate::limits::revokers::Revokers;
 use crate::served::DESIGNATED_MAX;
@@ -18,7 +18,7 @@ pub(super) const AHEAD_S: u32 = 86_400;
 
 /// Decides where each signature competes, and its rank there, except for the number of better ones
 /// of its kind.
-pub(super) fn assign_pools(parts: &mut [Part<'_>], revokers: &Revokers, tomorrow: u32) {
+pub(super) fn assign_pools(parts: &mut [Fitting<'_>], revokers: &Revokers, tomorrow: u32) {
     for part in parts {
         let component = name_of(part.packet);
         for candidate in &mut part.candidates {
@@ -68,7 +68,7 @@ fn is_revocation(kind: u8) -> bool {
 
 /// Chooses the signatures of the owner that stay, and with them the components that the owner has
 /// bound.
-pub(super) fn choose_own(parts: &mut [Part<'_>], limits: &Limits) {
+pub(super) fn choose_own(parts: &mut [Fitting<'_>], limits: &Limits) {
     count_better(parts, &Revokers::new());
     let mut gone = BTreeSet::new();
     drop_above(parts, Pool::Own, limits.own_signatures, &mut gone);
@@ -79,7 +79,7 @@ pub(super) fn choose_own(parts: &mut [Part<'_>], limits: &Limits) {
 }
 
 /// Chooses the signatures that stay in the other pools.
-pub(super) fn choose_others(parts: &mut [Part<'_>], revokers: &Revokers, limits: &Limits) {
+pub(super) fn choose_others(parts: &mut [Fitting<'_>], revokers: &Revokers, limits: &Limits) {
     count_better(parts, revokers);
     let mut gone = BTreeSet::new();
     // The first revocations of each named revoker stay. Others that a known key made compete with
@@ -111,7 +111,7 @@ pub(super) fn choose_others(parts: &mut [Part<'_>], revokers: &Revokers, limits:
 type Places = BTreeSet<(usize, usize)>;
 
 /// Adds to `gone` the signatures of a pool that are above its limit in their size class.
-fn drop_above(parts: &[Part<'_>], pool: Pool, limit: usize, gone: &mut Places) {
+fn drop_above(parts: &[Fitting<'_>], pool: Pool, limit: usize, gone: &mut Places) {
     let mut ranked: [Vec<(Rank, usize, usize)>; CLASSES * CLASSES] = Default::default();
     for (at, part) in parts.iter().enumerate() {
         for (number, candidate) in part.candidates.iter().enumerate() {
@@ -133,7 +133,7 @@ fn drop_above(parts: &[Part<'_>], pool: Pool, limit: usize, gone: &mut Places) {
     }
 }
 
-fn drop_all(parts: &mut [Part<'_>], gone: &Places) {
+fn drop_all(parts: &mut [Fitting<'_>], gone: &Places) {
     for (at, part) in parts.iter_mut().enumerate() {
         let mut number = 0;
         part.candidates.retain(|_| {
@@ -146,7 +146,7 @@ fn drop_all(parts: &mut [Part<'_>], gone: &Places) {
 /// Counts for each verified signature those that are better, of the same kind and size, on the same
 /// component and by the same key; and for each revocation by a named revoker those in the same
 /// name, where that number is the smallest.
-fn count_better(parts: &mut [Part<'_>], revokers: &Revokers) {
+fn count_better(parts: &mut [Fitting<'_>], revokers: &Revokers) {
     for part in parts {
         let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (number, candidate) in part.candidates.iter_mut().enumerate() {

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fingerprint::{Fingerprint, KeyId};
 use crate::identity::named;
-use crate::limits::part::{Candidate, Part};
+use crate::limits::fitting::{Candidate, Fitting};
 use crate::verdict::Verdict;
 
 /// The designated revokers whom the owner named, by key ID.
 pub(super) type Revokers = BTreeMap<KeyId, BTreeSet<Fingerprint>>;
 
 /// The revokers that the signatures with these verdicts name.
-pub(super) fn revokers(parts: &[Part<'_>], which: impl Fn(Verdict) -> bool) -> Revokers {
+pub(super) fn revokers(parts: &[Fitting<'_>], which: impl Fn(Verdict) -> bool) -> Revokers {
     let mut revokers = Revokers::new();
     let good = parts.iter().take(1).flat_map(|part| &part.candidates);
     let good = good.filter(|candidate| which(candidate.verdict));
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::identity::Variants;
     use crate::limits::bounds::Limits;
-    use crate::limits::part::Issuer;
+    use crate::limits::fitting::Issuer;
     use crate::limits::samples::{bodies, cert, hinted, judged, keep, naming};
     use crate::served::DESIGNATED_MAX;
     use crate::tag::Tag;

@@ -7,7 +7,7 @@ use crate::classes::{CLASSES, class_of, essential_bytes};
 use crate::fingerprint::KeyId;
 use crate::identity::{Claim, Variant};
 use crate::limits::bounds::Limits;
-use crate::limits::part::{Candidate, Part};
+use crate::limits::fitting::{Candidate, Fitting};
 use crate::limits::revokers::Revokers;
 use crate::signature::Signature;
 use crate::verdict::Verdict;
@@ -37,7 +37,7 @@ impl Candidate<'_> {
 
 /// Drops packets with long hints of signatures that the owner did not make, so that the number of
 /// signatures bounds the bytes.
-pub(super) fn drop_long_hints(parts: &mut [Part<'_>], limits: &Limits, id: KeyId) {
+pub(super) fn drop_long_hints(parts: &mut [Fitting<'_>], limits: &Limits, id: KeyId) {
     for part in parts {
         for candidate in part.candidates.iter_mut().filter(|c| c.verdict != Verdict::Good) {
             let before = candidate.variants.0.len();
@@ -60,7 +60,7 @@ impl Cert {
     /// it says the issuer, and has the newest back signature that verifies.
     pub(super) fn choose_variants(
         &self,
-        parts: &mut [Part<'_>],
+        parts: &mut [Fitting<'_>],
         limits: &Limits,
         revokers: &Revokers,
     ) {

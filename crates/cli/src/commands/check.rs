@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use serde_json::json;
-use talaria::store::{Access, CheckReport, Depth, Part, Remedy, Repair, Salvage, Store};
+use talaria::store::{Access, CheckReport, Depth, Remedy, Repair, Salvage, Share, Store};
 use talaria::{Input, Progress, RepairOptions, Repaired};
 
 use crate::context::Context;
@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
 /// A part of the certificates: `N/M`.
 #[derive(Clone, Copy, Debug)]
-struct Subset(Part);
+struct Subset(Share);
 
 impl FromStr for Subset {
     type Err = &'static str;
@@ -64,7 +64,7 @@ impl FromStr for Subset {
         let numbers =
             text.split_once('/').and_then(|(n, m)| Some((n.parse().ok()?, m.parse().ok()?)));
         numbers
-            .and_then(|(number, of)| Part::new(number, of))
+            .and_then(|(number, of)| Share::new(number, of))
             .map(Self)
             .ok_or("give the number of the part and the number of parts, for example 1/7")
     }
@@ -121,7 +121,7 @@ fn check(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             accept_decisions(store, cx)?;
         }
     }
-    let part = args.subset.map_or(Part::ALL, |Subset(part)| part);
+    let part = args.subset.map_or(Share::ALL, |Subset(part)| part);
     let mut damaged = false;
     if args.rebuild {
         let (store, now) = (stores.writable()?, cx.now);
@@ -208,7 +208,7 @@ fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), 
 /// Prints a report; returns whether the store is damaged.
 fn print(
     cx: &Context,
-    (action, depth, part): (&str, Depth, Part),
+    (action, depth, part): (&str, Depth, Share),
     path: &str,
     report: &CheckReport,
 ) -> Result<bool, CliError> {
@@ -229,7 +229,7 @@ fn print(
     for finding in &report.findings {
         writeln!(out, "{path}: {}: {}", finding.object, finding.what)?;
     }
-    let of_part = if part == Part::ALL { String::new() } else { format!(" part {part}:") };
+    let of_part = if part == Share::ALL { String::new() } else { format!(" part {part}:") };
     let covered = match depth {
         Depth::Signatures => counted(report.signatures, "good self-signature"),
         Depth::Structure => "signatures not verified".to_owned(),

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use talaria_bench::Table;
 use talaria_bench::backup::{self, BackupOptions};
-use talaria_bench::keyserver::{self, KeyserverOptions, Part};
+use talaria_bench::keyserver::{self, KeyserverOptions, Section};
 use talaria_bench::messages::{self, MessagesOptions};
 use talaria_bench::trust::{self, TrustOptions};
 
 /// Runs all parts except those in `skip`, and checks the written files.
-fn measure(skip: &[Part], names: &[&str]) -> Vec<Table> {
+fn measure(skip: &[Section], names: &[&str]) -> Vec<Table> {
     let folder = tempfile::Builder::new().prefix("b").tempdir().unwrap();
     let results = folder.path().join("results");
     let options = KeyserverOptions {
@@ -51,7 +51,7 @@ fn has_figures(csv: &Path) {
 /// Programs that are not installed are skipped.
 #[test]
 fn bench_measures_builds_lookups_and_uploads_beside_sks() {
-    let tables = measure(&[Part::Gossip], &["build", "tree", "uploads"]);
+    let tables = measure(&[Section::Gossip], &["build", "tree", "uploads"]);
     let has_wrk = std::process::Command::new("wrk").arg("-v").output().is_ok();
     assert_eq!(tables.len(), if has_wrk { 4 } else { 3 });
 }
@@ -59,7 +59,7 @@ fn bench_measures_builds_lookups_and_uploads_beside_sks() {
 /// Two SKS servers would take a minute, so SKS is skipped.
 #[test]
 fn bench_measures_gossip() {
-    use Part::{Builds, Lookups, Sks, Trees, Uploads};
+    use Section::{Builds, Lookups, Sks, Trees, Uploads};
     assert_eq!(measure(&[Builds, Trees, Lookups, Uploads, Sks], &["gossip"]).len(), 1);
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use talaria_backup::{
-    BackupError, ContentParts, Entry, GroupSecret, Id, Identifiers, Kind, Node, Part, ReadChunks,
+    BackupError, ContentParts, Entry, Extent, GroupSecret, Id, Identifiers, Kind, Node, ReadChunks,
     RepositoryId, Root, Tree, TreeWriter, WriteChunks, is_beneath, path_order,
 };
 
@@ -100,12 +100,12 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// Reads the parts of a file, whose lengths sum to its size.
-fn read_parts(input: &Input<'_>, content: &[Part], size: u64) {
+fn read_parts(input: &Input<'_>, content: &[Extent], size: u64) {
     let mut sum = 0_u64;
     let mut count = 0;
     for part in ContentParts::new(input, content.to_vec()).take(PARTS_MAX) {
         let Ok(part) = part else { return };
-        assert!(!matches!(part, Part::List { .. }) && part.length() > 0);
+        assert!(!matches!(part, Extent::List { .. }) && part.length() > 0);
         sum = sum.checked_add(part.length()).expect("a size has 63 bits");
         count += 1;
     }

@@ -68,13 +68,13 @@ pub(crate) fn signatures_shown(cert: &Cert, look: impl FnMut(&Signature<'_>)) {
 }
 
 /// A component of a certificate as it is given out.
-struct Part<'a> {
+struct Component<'a> {
     packet: PacketRef<'a>,
     own: Vec<Signature<'a>>,
     others: Vec<Signature<'a>>,
 }
 
-impl Part<'_> {
+impl Component<'_> {
     /// The creation time of the first of its own signatures of some kinds.
     fn first(&self, which: impl Fn(u8) -> bool) -> Option<u32> {
         self.own.iter().filter(|s| which(s.kind)).map(|s| s.created).min()
@@ -88,12 +88,12 @@ impl Part<'_> {
 
 /// The components of the served `cert`, and a verdict on each signature: served signatures are good
 /// or foreign.
-fn components(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
+fn components(cert: &Cert) -> (Vec<Component<'_>>, Vec<Verdict>) {
     let own = cert.fingerprint().key_id();
-    let (mut parts, mut verdicts): (Vec<Part<'_>>, _) = (Vec::new(), Vec::new());
+    let (mut parts, mut verdicts): (Vec<Component<'_>>, _) = (Vec::new(), Vec::new());
     for packet in cert.packets() {
         if packet.tag != Tag::SIGNATURE {
-            parts.push(Part { packet, own: Vec::new(), others: Vec::new() });
+            parts.push(Component { packet, own: Vec::new(), others: Vec::new() });
             continue;
         }
         let signature = Signature::parse(packet.body);
@@ -117,9 +117,10 @@ pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
     let mut summary = known.at_another_time(cert, &verdicts, now);
     summary.primary = known.primary.clone();
     let is_user_id =
-        |part: &&Part<'_>| matches!(part.packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
-    let is_subkey =
-        |part: &&Part<'_>| part.packet.tag == Tag::PUBLIC_SUBKEY && Key::parse(part.packet).is_ok();
+        |part: &&Component<'_>| matches!(part.packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
+    let is_subkey = |part: &&Component<'_>| {
+        part.packet.tag == Tag::PUBLIC_SUBKEY && Key::parse(part.packet).is_ok()
+    };
     // The summary has them in the order of the packets.
     let mut user_ids: Vec<_> =
         summary.user_ids.iter().zip(components.iter().filter(is_user_id)).collect();
@@ -242,7 +243,7 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     /// The meaning of the certificate's state for its users.
-    fn explained(&self, primary: Option<&Part<'a>>, components: &[Part<'_>]) -> Markup {
+    fn explained(&self, primary: Option<&Component<'a>>, components: &[Component<'_>]) -> Markup {
         let texts = self.visit.texts;
         if !self.summary.primary.has_known_algorithm() {
             return html! { aside.note.warning { p { (texts.not_checked_means) } } };
@@ -268,7 +269,7 @@ impl<'a> View<'a> {
     }
 
     /// The reason why the certificate is not usable now.
-    fn unusable(&self, fault: Fault, components: &[Part<'_>]) -> Markup {
+    fn unusable(&self, fault: Fault, components: &[Component<'_>]) -> Markup {
         let texts = self.visit.texts;
         match fault {
             Fault::Future(_) => html! { (texts.future_means) },
@@ -282,14 +283,14 @@ impl<'a> View<'a> {
     }
 
     /// The reason why no signature of the owner counts.
-    fn unbound(&self, components: &[Part<'_>]) -> Markup {
+    fn unbound(&self, components: &[Component<'_>]) -> Markup {
         let texts = self.visit.texts;
         let created = self.summary.primary.created;
         if created > self.now {
             return html! { (texts.future_means) };
         }
         // A subkey binding does not make the primary key usable.
-        let of_key = |part: &&Part<'_>| part.packet.tag != Tag::PUBLIC_SUBKEY;
+        let of_key = |part: &&Component<'_>| part.packet.tag != Tag::PUBLIC_SUBKEY;
         let binds = |signature: &&Signature<'_>| {
             signature.kind == kind::DIRECT_KEY || kind::CERTIFICATION.contains(&signature.kind)
         };
@@ -313,14 +314,14 @@ impl<'a> View<'a> {
 
     /// The revocation of the primary key that counts, and whether its owner made it. Otherwise a
     /// named revoker did.
-    fn key_revocation(&self, primary: Option<&Part<'a>>) -> Option<(Signature<'a>, bool)> {
+    fn key_revocation(&self, primary: Option<&Component<'a>>) -> Option<(Signature<'a>, bool)> {
         let own = primary.and_then(|part| revocation(&part.own, kind::KEY_REVOCATION));
         let by_revoker = || revocation(&self.by_revokers, kind::KEY_REVOCATION);
         own.map(|own| (own, true)).or_else(|| Some((by_revoker()?, false)))
     }
 
     /// When, by whom and why the certificate was revoked.
-    fn revoked(&self, primary: Option<&Part<'a>>) -> Markup {
+    fn revoked(&self, primary: Option<&Component<'a>>) -> Markup {
         let texts = self.visit.texts;
         let (revocation, who) = match self.key_revocation(primary) {
             Some((revocation, true)) => (Some(revocation), texts.revoked_by_owner),
@@ -381,7 +382,7 @@ impl<'a> View<'a> {
     }
 
     /// User IDs: the first ones, then those behind a click.
-    fn user_ids(&self, all: &[(&UserIdSummary, &Part<'_>)]) -> Markup {
+    fn user_ids(&self, all: &[(&UserIdSummary, &Component<'_>)]) -> Markup {
         // A revoked certificate has no user ID that could be used.
         let all_are_old = self.summary.state(self.now) != Validity::Valid;
         let is_current = |user_id: &UserIdSummary| {
@@ -391,7 +392,7 @@ impl<'a> View<'a> {
             all.iter().partition(|(user_id, _)| is_current(user_id));
         current.truncate(COMPONENTS_MAX);
         old.truncate(COMPONENTS_MAX - current.len());
-        let show = |(user_id, part): &(&UserIdSummary, &Part<'_>)| self.user_id(user_id, part);
+        let show = |(user_id, part): &(&UserIdSummary, &Component<'_>)| self.user_id(user_id, part);
         html! {
             (self.folded(&current, &old, show))
             (self.left(all.len()))
@@ -399,7 +400,7 @@ impl<'a> View<'a> {
     }
 
     /// The primary key and subkeys in use, then old ones behind a click.
-    fn keys(&self, subkeys: &[(&KeySummary, &Part<'_>)]) -> Markup {
+    fn keys(&self, subkeys: &[(&KeySummary, &Component<'_>)]) -> Markup {
         let texts = self.visit.texts;
         let is_current =
             |key: &KeySummary| self.summary.key_state(key, self.now) == Validity::Valid;
@@ -409,7 +410,7 @@ impl<'a> View<'a> {
         old.truncate(COMPONENTS_MAX - current.len());
         let mut first = vec![(&self.summary.primary, None)];
         first.extend(current);
-        let show = |(key, part): &(&KeySummary, Option<&Part<'_>>)| {
+        let show = |(key, part): &(&KeySummary, Option<&Component<'_>>)| {
             let role = if part.is_none() { texts.primary_key } else { texts.subkey };
             self.key(key, *part, role)
         };
@@ -451,7 +452,7 @@ impl<'a> View<'a> {
         user_id.validity(self.now).min(self.summary.state(self.now))
     }
 
-    fn user_id(&self, user_id: &UserIdSummary, part: &Part<'_>) -> Markup {
+    fn user_id(&self, user_id: &UserIdSummary, part: &Component<'_>) -> Markup {
         let texts = self.visit.texts;
         let since = part.first(|kind| kind::CERTIFICATION.contains(&kind));
         let validity = self.validity(user_id);
@@ -509,7 +510,7 @@ impl<'a> View<'a> {
 
     /// A key. `part` is that of a subkey; the fingerprint of the primary key stands at the top of
     /// the page.
-    fn key(&self, key: &KeySummary, part: Option<&Part<'_>>, role: &str) -> Markup {
+    fn key(&self, key: &KeySummary, part: Option<&Component<'_>>, role: &str) -> Markup {
         let texts = self.visit.texts;
         let abilities = [
             (Capabilities::CERTIFY, texts.certify),
@@ -545,7 +546,7 @@ impl<'a> View<'a> {
     }
 
     /// The signatures of others on a component, newest first.
-    fn others(&self, part: &Part<'_>) -> Markup {
+    fn others(&self, part: &Component<'_>) -> Markup {
         let texts = self.visit.texts;
         let count = part.others.len() as u64;
         html! {
@@ -628,9 +629,9 @@ impl<'a> View<'a> {
     /// The events of the time line: the first parts that are in use, and the others.
     fn tracks(
         &self,
-        primary: Option<&Part<'a>>,
-        user_ids: &[(&UserIdSummary, &Part<'_>)],
-        subkeys: &[(&KeySummary, &Part<'_>)],
+        primary: Option<&Component<'a>>,
+        user_ids: &[(&UserIdSummary, &Component<'_>)],
+        subkeys: &[(&KeySummary, &Component<'_>)],
     ) -> (Vec<Track>, Vec<Track>) {
         let texts = self.visit.texts;
         let end = |revoked: Option<u32>, expires: u32| match (revoked, expires) {
@@ -638,15 +639,16 @@ impl<'a> View<'a> {
             (None, 0) => End::Open,
             (None, time) => End::Expires(time),
         };
-        let key = |key: &KeySummary, part: Option<&Part<'_>>, which: u8, label: String| Track {
-            label,
-            validity: self.summary.key_state(key, self.now),
-            from: key.created,
-            end: end(
-                key.revoked.then(|| part.and_then(|part| part.first(|k| k == which))).flatten(),
-                key.expires,
-            ),
-        };
+        let key =
+            |key: &KeySummary, part: Option<&Component<'_>>, which: u8, label: String| Track {
+                label,
+                validity: self.summary.key_state(key, self.now),
+                from: key.created,
+                end: end(
+                    key.revoked.then(|| part.and_then(|part| part.first(|k| k == which))).flatten(),
+                    key.expires,
+                ),
+            };
         let summary = self.summary;
         // A key that is revoked or expired ends everything on it.
         let ended = self.key_revocation(primary).filter(|_| summary.primary.revoked);

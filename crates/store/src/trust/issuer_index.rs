@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use talaria_cert::{Cert, KeyId};
 use talaria_trust::issuers;
 
-use crate::blob::{self, Integrity, Part};
+use crate::blob::{self, Integrity, Share};
 use crate::derive::Failure;
 use crate::sorter::Sorter;
 
@@ -25,7 +25,7 @@ pub(super) fn each_with_issuers(
 ) -> rusqlite::Result<()> {
     let mut after = 0;
     loop {
-        let blobs = blob::batch(connection, after, (CHUNK, CHUNK_BYTES), Part::ALL)?;
+        let blobs = blob::batch(connection, after, (CHUNK, CHUNK_BYTES), Share::ALL)?;
         let Some(last) = blobs.last() else { return Ok(()) };
         after = last.id;
         let found: Vec<(i64, Vec<KeyId>)> = blobs

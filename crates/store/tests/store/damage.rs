@@ -4,8 +4,8 @@
 use rusqlite::Connection;
 use talaria_cert::{Cert, Fingerprint, Verification, View};
 use talaria_store::{
-    Access, Depth, GivenUp, IngestOutcome, IngestRefusal, Part, Query, Redaction, Remedy, Repair,
-    Return, Salvage, Store, StoreError, TextIndex,
+    Access, Depth, GivenUp, IngestOutcome, IngestRefusal, Query, Redaction, Remedy, Repair, Return,
+    Salvage, Share, Store, StoreError, TextIndex,
 };
 
 use crate::common::{
@@ -554,7 +554,7 @@ fn the_subsets_of_a_check_find_the_same_damage_as_a_whole_check() {
     let whole = store.check(Depth::Structure, |_| {}).unwrap();
     let (mut findings, mut certs) = (Vec::new(), 0);
     for number in 1..=7 {
-        let part = Part::new(number, 7).unwrap();
+        let part = Share::new(number, 7).unwrap();
         let report = store.check_part(Depth::Structure, part, |_| {}).unwrap();
         certs += report.certs;
         for finding in report.findings {
@@ -569,5 +569,5 @@ fn the_subsets_of_a_check_find_the_same_damage_as_a_whole_check() {
     let mut expected = whole.findings;
     expected.sort_by_key(key);
     assert_eq!(findings, expected);
-    assert!(Part::new(0, 7).is_none() && Part::new(8, 7).is_none());
+    assert!(Share::new(0, 7).is_none() && Share::new(8, 7).is_none());
 }

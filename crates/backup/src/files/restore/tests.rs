@@ -56,14 +56,14 @@ fn snapshot(top: &Path) -> (Memory, Root) {
             for bytes in bytes.chunks(PART) {
                 let length = bytes.len() as u64;
                 let part = if bytes.len() == PART && bytes.iter().all(|byte| *byte == 0) {
-                    Part::Hole(length)
+                    Extent::Hole(length)
                 } else if bytes.len() <= 512 {
-                    Part::Inline(bytes.to_vec())
+                    Extent::Inline(bytes.to_vec())
                 } else {
                     // A chunk has more than the range.
                     let chunk = [b"before", bytes, b"after"].concat();
                     let id = chunks.write(Kind::Data, &chunk).unwrap();
-                    Part::Data { id, offset: 6, length }
+                    Extent::Data { id, offset: 6, length }
                 };
                 writer.push(part, &mut chunks).unwrap();
             }
@@ -476,7 +476,7 @@ fn damage_affects_only_the_files_that_contain_it() {
                 }
                 let extra = u64::from(entry.path == b"short");
                 *size += extra;
-                content.push(Part::Data { id, offset: 0, length: length + extra });
+                content.push(Extent::Data { id, offset: 0, length: length + extra });
             }
         }
         tree.push(&entry, &mut chunks).unwrap();
@@ -632,7 +632,7 @@ fn a_tree_deeper_than_paths_and_descriptors_allow_comes_back() {
     for level in (1..=LEVELS).rev().step_by(300) {
         let path = [&path[..level * 7 - 1], b"/last".as_slice()].concat();
         let meta = Meta { mode: 0o644, ..Meta::default() };
-        let node = Node::File { meta, size: 1, content: vec![Part::Inline(vec![1])] };
+        let node = Node::File { meta, size: 1, content: vec![Extent::Inline(vec![1])] };
         tree.push(&Entry { path, node }, &mut chunks).unwrap();
     }
     let root = tree.finish(&mut chunks).unwrap();
@@ -651,8 +651,8 @@ fn tame(entry: &mut Entry) {
     }
     let is_symlink = matches!(entry.node, Node::Symlink { .. });
     if let Node::File { content, size, .. } = &mut entry.node {
-        content.retain(|part| matches!(part, Part::Inline(_)));
-        *size = content.iter().map(Part::length).sum();
+        content.retain(|part| matches!(part, Extent::Inline(_)));
+        *size = content.iter().map(Extent::length).sum();
     }
     let is_plain = matches!(entry.node, Node::File { .. } | Node::Directory(_));
     if let Some(meta) = entry.node.meta_mut() {
@@ -689,7 +689,7 @@ proptest::proptest! {
             let mut bytes = Vec::new();
             if let Node::File { content, .. } = &mut entry.node {
                 for part in std::mem::take(content) {
-                    if let Part::Inline(part) = part {
+                    if let Extent::Inline(part) = part {
                         bytes.extend(part);
                     }
                 }

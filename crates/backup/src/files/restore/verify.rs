@@ -21,7 +21,7 @@ use super::wanted::{
     RestoreOptions, THREADS_MAX, Wanted, base_of, has_meta, next_wanted, open_target, threads_of,
 };
 use crate::chunks::ReadChunks;
-use crate::entry::{Entry, Node, Part};
+use crate::entry::{Entry, Extent, Node};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Identifiers, Kind};
 use crate::progress::BackupProgress;
@@ -300,7 +300,7 @@ pub(super) fn has_content(
     identifiers: Option<&Identifiers>,
     file: &File,
     path: &[u8],
-    content: &[Part],
+    content: &[Extent],
     progress: &BackupProgress,
 ) -> Result<bool> {
     let failed = |source| BackupError::File { path: escaped(path, Place::Last), source };
@@ -323,8 +323,8 @@ pub(super) fn has_content(
         let part = part?;
         let length = part.length();
         let is_same = match part {
-            Part::Inline(bytes) => read(&mut buffer, at, length)? && buffer == bytes,
-            Part::Hole(_) => {
+            Extent::Inline(bytes) => read(&mut buffer, at, length)? && buffer == bytes,
+            Extent::Hole(_) => {
                 let (mut at, mut left) = (at, length);
                 loop {
                     let step = left.min(HOLE_BYTES as u64);
@@ -337,7 +337,7 @@ pub(super) fn has_content(
                     (at, left) = (at + step, left - step);
                 }
             }
-            Part::Data { id, offset, length } => {
+            Extent::Data { id, offset, length } => {
                 read(&mut buffer, at, length)?
                     && (offset == 0 && is_whole(id, &buffer) || {
                         let chunk = chunks.read_shared(Kind::Data, &id)?;
@@ -348,7 +348,7 @@ pub(super) fn has_content(
                         range == Some(&buffer[..])
                     })
             }
-            Part::List { .. } => unreachable!("lists are resolved"),
+            Extent::List { .. } => unreachable!("lists are resolved"),
         };
         if !is_same {
             return Ok(false);

@@ -16,7 +16,7 @@ use crate::tag::Tag;
 use crate::verdict::Verdict;
 
 /// A component that is not too large, with its signatures.
-pub(super) struct Part<'a> {
+pub(super) struct Fitting<'a> {
     pub(super) at: usize,
     pub(super) packet: PacketRef<'a>,
     /// Whether the owner has signed it. The primary key always is.
@@ -24,7 +24,7 @@ pub(super) struct Part<'a> {
     pub(super) candidates: Vec<Candidate<'a>>,
 }
 
-impl Part<'_> {
+impl Fitting<'_> {
     /// Notes which signatures of other keys the owner has attested.
     pub(super) fn attest(&mut self) {
         let own = self.candidates.iter().filter(|candidate| candidate.verdict == Verdict::Good);
@@ -102,9 +102,9 @@ pub(super) struct Issuer {
 
 impl Cert {
     /// The components that are not too large, each with its signatures.
-    pub(super) fn parts(&self, verdicts: &[Verdict], limits: &Limits) -> Vec<Part<'_>> {
+    pub(super) fn parts(&self, verdicts: &[Verdict], limits: &Limits) -> Vec<Fitting<'_>> {
         let mut verdicts = verdicts.iter().copied();
-        let mut parts: Vec<Part<'_>> = Vec::new();
+        let mut parts: Vec<Fitting<'_>> = Vec::new();
         let mut packets = self.packets().enumerate().peekable();
         while let Some((at, packet)) = packets.next() {
             let bytes = packet.body.len();
@@ -129,7 +129,7 @@ impl Cert {
             let candidates: Vec<_> =
                 groups.map(|variants| Candidate::new(variants, &judged, component)).collect();
             let is_bound = at == 0 || candidates.iter().any(Candidate::binds);
-            parts.push(Part { at, packet, is_bound, candidates });
+            parts.push(Fitting { at, packet, is_bound, candidates });
         }
         parts
     }
