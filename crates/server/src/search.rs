@@ -40,12 +40,35 @@ const FEW_ROWS: usize = 16;
 const FEW_ROW_BYTES: u32 = 4 << 10;
 
 /// Whether filtering the certificates may take milliseconds.
-pub(crate) fn is_heavy(rows: &[Row], policy: &Policy) -> bool {
+fn is_heavy(rows: &[Row], policy: &Policy) -> bool {
     let signatures: u32 = rows.iter().map(|row| row.summary.signatures).sum();
     let verifies = policy.third_party == ThirdParty::Verified
         && signatures > UNVERIFIED_SIGNATURES
         && rows.iter().any(|row| !row.is_judged());
     verifies || signatures > HEAVY_SIGNATURES
+}
+
+/// What an answer needs of a search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wants {
+    /// The bytes of the certificates, and nothing else.
+    pub(crate) bytes: bool,
+    /// The rows, and nothing else.
+    pub(crate) rows: bool,
+    /// What programs can read, which may be older ones.
+    pub(crate) for_programs: bool,
+}
+
+/// The way from a search to its answer.
+pub(crate) enum Way {
+    /// There is one certificate, a usual one, as it is given out; and the digest of its bytes.
+    Sole(Cert, [u8; 16]),
+    /// The rows are answered from on this thread: that takes no time.
+    Here(Page),
+    /// The certificates of these rows take long enough for a turn of their own.
+    Apart(Page),
+    /// Nothing has the name: its words are searched for, in a turn of its own.
+    Words,
 }
 
 /// The text of a search.
@@ -109,11 +132,7 @@ impl Search {
 
     /// The rows that have its words in their user IDs, in any spelling. If there are too many,
     /// those with the words as they were typed come first.
-    pub(crate) async fn rows_with_words(
-        &self,
-        store: &mut Reading,
-        config: &Config,
-    ) -> Result<Page, Refusal> {
+    async fn rows_with_words(&self, store: &mut Reading, config: &Config) -> Result<Page, Refusal> {
         let Some((text, spellings)) = self.words(config) else { return Ok(Page::default()) };
         let bounds = Bounds { results: config.policy.results, looks: LOOKS_MAX };
         let is_spelled_once = spellings.iter().all(|word| word.len() == 1);
@@ -131,7 +150,7 @@ impl Search {
 
     /// The rows of [`Self::rows_with_words`], if the search is known to be short and finds few
     /// certificates of usual size.
-    pub(crate) async fn few_rows_with_words(
+    async fn few_rows_with_words(
         &self,
         store: &mut Reading,
         config: &Config,
@@ -139,6 +158,59 @@ impl Search {
         let Some((_, spellings)) = self.words(config) else { return Ok(None) };
         let count = FEW_ROWS.min(config.policy.results);
         Ok(store.few(&Query::Spelled(spellings), count, FEW_ROW_BYTES).await?)
+    }
+
+    /// The way to an answer that needs this of the search.
+    pub(crate) async fn way(
+        &self,
+        store: &mut Reading,
+        wants: Wants,
+        config: &Config,
+    ) -> Result<Way, Refusal> {
+        if wants.bytes
+            && let Some((cert, digest)) = self.sole(store, config).await?
+        {
+            return Ok(Way::Sole(cert, digest));
+        }
+        let page = self.rows_of_name(store, config).await?;
+        if !self.is_wide(!page.rows.is_empty()) {
+            let page = self.for_programs(store, page, wants, config).await?;
+            let is_light = page.rows.len() < 2 && !is_heavy(&page.rows, &config.policy);
+            return Ok(if is_light { Way::Here(page) } else { Way::Apart(page) });
+        }
+        if wants.rows
+            && let Some(rows) = self.few_rows_with_words(store, config).await?
+            && are_decided(&rows, config)
+        {
+            let page = Page { rows, more: false };
+            return Ok(Way::Here(self.for_programs(store, page, wants, config).await?));
+        }
+        Ok(Way::Words)
+    }
+
+    /// The rows with its words, for [`Way::Words`].
+    pub(crate) async fn page_with_words(
+        &self,
+        store: &mut Reading,
+        wants: Wants,
+        config: &Config,
+    ) -> Result<Page, Refusal> {
+        let page = self.rows_with_words(store, config).await?;
+        self.for_programs(store, page, wants, config).await
+    }
+
+    async fn for_programs(
+        &self,
+        store: &mut Reading,
+        page: Page,
+        wants: Wants,
+        config: &Config,
+    ) -> Result<Page, Refusal> {
+        if wants.for_programs {
+            self.for_older_programs(store, page, config).await
+        } else {
+            Ok(page)
+        }
     }
 
     /// Whether it may look at many certificates, at once or after it has found none of the name.
@@ -161,11 +233,7 @@ impl Search {
     }
 
     /// The rows without a search for words.
-    pub(crate) async fn rows_of_name(
-        &self,
-        store: &mut Reading,
-        config: &Config,
-    ) -> Result<Page, Refusal> {
+    async fn rows_of_name(&self, store: &mut Reading, config: &Config) -> Result<Page, Refusal> {
         let limit = config.policy.results;
         let bounds = Bounds { results: limit, looks: LOOKS_MAX };
         let mut found = match self {
@@ -180,6 +248,51 @@ impl Search {
             found.rows.truncate(limit.max(1));
         }
         Ok(found)
+    }
+
+    /// The certificate that it names, as it is given out, and the digest of its bytes, if it is
+    /// the only one and a usual one. `None` if there is more to say: [`Self::rows_of_name`] and
+    /// [`served`] find it.
+    async fn sole(
+        &self,
+        store: &mut Reading,
+        config: &Config,
+    ) -> Result<Option<(Cert, [u8; 16])>, Refusal> {
+        let by_address;
+        let query = match self {
+            _ if config.vks.only_confirmed => return Ok(None),
+            Self::Exact(query) => query,
+            Self::Address(email, _) => {
+                by_address = Query::Email(email.clone());
+                &by_address
+            }
+            Self::Words(_) => return Ok(None),
+        };
+        if let Query::Email(email) = query
+            && confirmed_holder(store, email, config).await?.is_some()
+        {
+            return Ok(None);
+        }
+        let serving = config.policy.serving();
+        let sole = store.sole(query, judging(serving), LIGHT_BYTES).await?;
+        let Some(Sole { stored: Stored { cert, verdicts }, digest }) = sole else {
+            return Ok(None);
+        };
+        let primary = cert.packets().next().and_then(|packet| Key::parse(packet).ok());
+        if verdicts.len() > HEAVY_SIGNATURES as usize
+            || !primary.is_some_and(|key| key.is_known_to_gnupg())
+            || !cert.has_readable_key()
+        {
+            return Ok(None);
+        }
+        let (cert, digest) = match cert.served(&verdicts, serving) {
+            Some(part) => (part, None),
+            None => (cert, digest),
+        };
+        let digest = digest.unwrap_or_else(|| bytes_digest(cert.as_bytes()));
+        // Of one without a user ID, its summary says more.
+        let has_name = cert.user_ids().next().is_some();
+        Ok(has_name.then_some((cert, digest)))
     }
 
     /// The certificate whose owner confirmed the address or user ID that the search is for.
@@ -212,7 +325,7 @@ impl Search {
     /// # Errors
     ///
     /// [`Refusal::NotFound`] if no other certificates were found.
-    pub(crate) async fn for_older_programs(
+    async fn for_older_programs(
         &self,
         store: &mut Reading,
         mut page: Page,
@@ -320,49 +433,6 @@ pub(crate) async fn found(
         all.extend(served(store, row, config).await?);
     }
     Ok(all)
-}
-
-/// The certificate that a search names, as it is given out, and the digest of its bytes, if it is
-/// the only one and a usual one. `None` if there is more to say: [`Search::rows_of_name`] and
-/// [`served`] find it.
-pub(crate) async fn sole(
-    store: &mut Reading,
-    search: &Search,
-    config: &Config,
-) -> Result<Option<(Cert, [u8; 16])>, Refusal> {
-    let by_address;
-    let query = match search {
-        _ if config.vks.only_confirmed => return Ok(None),
-        Search::Exact(query) => query,
-        Search::Address(email, _) => {
-            by_address = Query::Email(email.clone());
-            &by_address
-        }
-        Search::Words(_) => return Ok(None),
-    };
-    if let Query::Email(email) = query
-        && confirmed_holder(store, email, config).await?.is_some()
-    {
-        return Ok(None);
-    }
-    let serving = config.policy.serving();
-    let sole = store.sole(query, judging(serving), LIGHT_BYTES).await?;
-    let Some(Sole { stored: Stored { cert, verdicts }, digest }) = sole else { return Ok(None) };
-    let primary = cert.packets().next().and_then(|packet| Key::parse(packet).ok());
-    if verdicts.len() > HEAVY_SIGNATURES as usize
-        || !primary.is_some_and(|key| key.is_known_to_gnupg())
-        || !cert.has_readable_key()
-    {
-        return Ok(None);
-    }
-    let (cert, digest) = match cert.served(&verdicts, serving) {
-        Some(part) => (part, None),
-        None => (cert, digest),
-    };
-    let digest = digest.unwrap_or_else(|| bytes_digest(cert.as_bytes()));
-    // Of one without a user ID, its summary says more.
-    let has_name = cert.user_ids().next().is_some();
-    Ok(has_name.then_some((cert, digest)))
 }
 
 /// The verdicts that serving needs.
@@ -490,7 +560,7 @@ pub(crate) async fn given(
 }
 
 /// Whether [`given`] reads no certificate of these rows, or hardly any.
-pub(crate) fn are_decided(rows: &[Row], config: &Config) -> bool {
+fn are_decided(rows: &[Row], config: &Config) -> bool {
     let confirmed = config.vks.only_confirmed.then_some(&[][..]);
     rows.iter().all(|row| by_summary(&row.summary, confirmed) != Known::InCertificate)
 }

@@ -19,26 +19,32 @@ use crate::limiter::Class;
 use crate::memory::{Account, Memory, holding};
 use crate::page::{self, Pages, Visit};
 use crate::request::{Parameters, Request};
-use crate::search::{self, Found, Search};
+use crate::search::{self, Found, Search, Wants, Way};
 
-/// The operation of `op`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Op {
-    Get,
-    Index,
-    VerboseIndex,
-    Stats,
-    HashGet,
+/// What a look-up asks for.
+enum Asked {
+    /// The statistics.
+    Figures,
+    /// The certificate with this digest.
+    Digest([u8; 16]),
+    /// Certificates.
+    Certificates(Search),
+    /// A list of certificates; or, if `whole`, all about the only one.
+    List { search: Search, whole: bool },
 }
 
-impl Op {
-    fn parse(text: &str) -> Result<Self, Refusal> {
-        Ok(match text {
-            "get" => Self::Get,
-            "index" => Self::Index,
-            "vindex" => Self::VerboseIndex,
-            "stats" => Self::Stats,
-            "hget" => Self::HashGet,
+impl Asked {
+    fn parse(query: &Parameters, policy: &Policy) -> Result<Self, Refusal> {
+        let text = query.get("search").unwrap_or_default();
+        let search = || Search::parse(text, query.is_on("exact"), policy);
+        Ok(match query.get("op").unwrap_or_default() {
+            "get" => Self::Certificates(search()?),
+            "index" => Self::List { search: search()?, whole: false },
+            "vindex" => Self::List { search: search()?, whole: true },
+            "stats" => Self::Figures,
+            "hget" => Self::Digest(digest(text).ok_or_else(|| {
+                Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
+            })?),
             "" => return Err(Refusal::BadRequest("the parameter op is missing".into())),
             _ => {
                 return Err(Refusal::NotImplemented(
@@ -49,7 +55,7 @@ impl Op {
     }
 }
 
-/// The kind of a lookup, which decides its cost.
+/// The kind of a look-up, which decides its cost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Asks {
     /// Certificates by an exact index.
@@ -60,18 +66,12 @@ pub(crate) enum Asks {
     Index,
 }
 
-/// The kind of the lookup with these parameters, which it reads just as [`lookup`] does.
+/// The kind of the look-up with these parameters. One that is refused costs as little as any.
 pub(crate) fn asks(query: &Parameters, policy: &Policy) -> Asks {
-    match Op::parse(query.get("op").unwrap_or_default()) {
-        Ok(Op::HashGet) => Asks::Certificate,
-        Ok(Op::Get) => {
-            let text = query.get("search").unwrap_or_default();
-            match Search::parse(text, query.is_on("exact"), policy) {
-                Ok(search) if search.is_wide(true) => Asks::Certificates,
-                _ => Asks::Certificate,
-            }
-        }
-        _ => Asks::Index,
+    match Asked::parse(query, policy) {
+        Ok(Asked::Certificates(search)) if search.is_wide(true) => Asks::Certificates,
+        Ok(Asked::Certificates(_) | Asked::Digest(_)) | Err(_) => Asks::Certificate,
+        Ok(Asked::List { .. } | Asked::Figures) => Asks::Index,
     }
 }
 
@@ -102,83 +102,65 @@ impl Lookups {
         machine: bool,
     ) -> Result<Answer, Refusal> {
         let config = self.settings.load_full();
-        let op = Op::parse(query.get("op").unwrap_or_default())?;
-        if op == Op::Stats {
-            return if machine {
-                self.statistics.answer().await
-            } else {
-                self.pages.statistics(request).await
-            };
-        }
-        let text = query.get("search").unwrap_or_default();
-        if op == Op::HashGet {
-            let digest = digest(text).ok_or_else(|| {
-                Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
-            })?;
-            let account = self.memory.account(&config, request);
-            let get =
-                async move |store: &mut Reading| hash_get(store, digest, &config, &account).await;
-            return self.engine.read(get).await;
-        }
-        let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
+        let (search, content) = match Asked::parse(query, &config.policy)? {
+            Asked::Figures if machine => return self.statistics.answer().await,
+            Asked::Figures => return self.pages.statistics(request).await,
+            Asked::Digest(digest) => {
+                let account = self.memory.account(&config, request);
+                let get = async move |store: &mut Reading| {
+                    hash_get(store, digest, &config, &account).await
+                };
+                return self.engine.read(get).await;
+            }
+            Asked::Certificates(search) => (search, Content::Certificates),
+            Asked::List { search, whole } => (search, Content::List { whole }),
+        };
         let machine = machine || !request.wants_page();
         let binary = query.option("bin").then(|| binary_media(request));
-        let form = Form { op, json: query.option("json"), machine, binary };
+        let form = Form { content, json: query.option("json"), machine, binary };
+        let wants = form.wants();
         let network = config.rates.limited(request);
         let account = self.memory.account(&config, request);
-        let ask = Ask { config, account, form, text: text.to_owned() };
+        let text = query.get("search").unwrap_or_default().to_owned();
+        let ask = Ask { config, account, form, text };
         let mut store = self.engine.reading().await?;
-        if ask.form.op == Op::Get
-            && ask.form.machine
-            && ask.form.binary.is_none()
-            && let Some((cert, digest)) = search::sole(&mut store, &search, &ask.config).await?
-        {
-            return Ok(armored_one(&cert, digest));
+        let page = match search.way(&mut store, wants, &ask.config).await? {
+            Way::Sole(cert, digest) => return Ok(armored_one(&cert, digest)),
+            Way::Here(page) => return ask.answer(&self.engine, request, &mut store, page).await,
+            Way::Apart(page) => Some(page),
+            Way::Words => None,
+        };
+        drop(store);
+        if page.is_none() && content == Content::Certificates && !search.is_wide(true) {
+            // It was charged as a look-up, and becomes a search.
+            self.gate.charge(request, Class::Search)?;
         }
-        let mut page = search.rows_of_name(&mut store, &ask.config).await?;
-        let is_wide = search.is_wide(!page.rows.is_empty());
-        if ask.form.machine {
-            page = search.for_older_programs(&mut store, page, &ask.config).await?;
-        }
-        if is_wide {
-            if op == Op::Get && !search.is_wide(true) {
-                // It was charged as a look-up, and becomes a search.
-                self.gate.charge(request, Class::Search)?;
-            }
-            if ask.form.is_index_for_programs()
-                && let Some(rows) = search.few_rows_with_words(&mut store, &ask.config).await?
-                && search::are_decided(&rows, &ask.config)
-            {
-                let page = Page { rows, more: false };
-                let page = search.for_older_programs(&mut store, page, &ask.config).await?;
-                return ask.answer(&self.engine, request, &mut store, page).await;
-            }
-            drop(store);
-            let (engine, request) = (self.engine.clone(), request.clone());
-            let find = async move |store: &mut Reading| {
-                let mut page = search.rows_with_words(store, &ask.config).await?;
-                if ask.form.machine {
-                    page = search.for_older_programs(store, page, &ask.config).await?;
-                }
-                ask.answer(&engine, &request, store, page).await
+        let (engine, request) = (self.engine.clone(), request.clone());
+        let answer = async move |store: &mut Reading| {
+            let page = match page {
+                Some(page) => page,
+                None => search.page_with_words(store, wants, &ask.config).await?,
             };
-            return self.engine.read_for(network, find).await;
-        }
-        if page.rows.len() > 1 || search::is_heavy(&page.rows, &ask.config.policy) {
-            drop(store);
-            let (engine, request) = (self.engine.clone(), request.clone());
-            let answer =
-                async move |store: &mut Reading| ask.answer(&engine, &request, store, page).await;
-            return self.engine.read_for(network, answer).await;
-        }
-        ask.answer(&self.engine, request, &mut store, page).await
+            ask.answer(&engine, &request, store, page).await
+        };
+        self.engine.read_for(network, answer).await
     }
+}
+
+/// What an answer has of the certificates that were found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Content {
+    Certificates,
+    /// See [`Asked::List`].
+    List {
+        whole: bool,
+    },
 }
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug)]
 struct Form {
-    op: Op,
+    content: Content,
     json: bool,
     /// For programs, and not as a page.
     machine: bool,
@@ -187,9 +169,13 @@ struct Form {
 }
 
 impl Form {
-    /// Whether it needs nothing but rows.
-    fn is_index_for_programs(self) -> bool {
-        matches!(self, Self { op: Op::Index | Op::VerboseIndex, machine: true, json: false, .. })
+    fn wants(self) -> Wants {
+        let is_list = self.content != Content::Certificates;
+        Wants {
+            bytes: self.machine && !is_list && self.binary.is_none(),
+            rows: self.machine && is_list && !self.json,
+            for_programs: self.machine,
+        }
     }
 }
 
@@ -230,25 +216,28 @@ impl Ask {
     ) -> Result<Answer, Refusal> {
         let nothing = || Refusal::NotFound("no certificate was found".into());
         // A keyring leaves out what is not given out while it is made.
-        let is_keyring = matches!(self.form, Form { op: Op::Get, machine: true, .. });
+        let is_keyring =
+            matches!(self.form, Form { content: Content::Certificates, machine: true, .. });
         let rows = if is_keyring { rows } else { search::given(store, rows, &self.config).await? };
         if rows.is_empty() {
             return Err(nothing());
         }
         let visit = || Visit::new(request, Arc::clone(&self.config));
         Ok(match self.form {
-            Form { op: Op::Get, machine: true, .. } => self.keyring(engine, store, rows).await?,
-            Form { op: Op::Get, .. } if rows.len() > 1 => {
+            Form { content: Content::Certificates, machine: true, .. } => {
+                self.keyring(engine, store, rows).await?
+            }
+            Form { content: Content::Certificates, .. } if rows.len() > 1 => {
                 page::list(&visit(), store, rows, &self.text, more).await?
             }
-            Form { op: Op::Get, .. } => {
+            Form { content: Content::Certificates, .. } => {
                 let cert = self.found(store, &rows).await?.swap_remove(0);
                 let row = rows.into_iter().next().expect("there is one");
                 page::armored(&visit(), store, Found { cert, row }).await?
             }
             Form { json: true, .. } => json(&entries(store, &rows, &self.config).await?),
             Form { machine: true, .. } => machine_index(store, &rows, &self.config).await?,
-            Form { op: Op::VerboseIndex, .. } if rows.len() == 1 => {
+            Form { content: Content::List { whole: true }, .. } if rows.len() == 1 => {
                 page::certificate(&visit(), store, &rows[0]).await?.ok_or_else(nothing)?
             }
             _ => page::list(&visit(), store, rows, &self.text, more).await?,
