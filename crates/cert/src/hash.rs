@@ -5,8 +5,9 @@ use md5::{Digest as _, Md5};
 use ripemd::Ripemd160;
 use sha1collisiondetection::Sha1CD;
 
-/// SHA-1 over `parts`, for version 4 fingerprints and keygrips, which are only names.
-pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; 20] {
+/// SHA-1 over `parts`, for version 4 fingerprints, keygrips and the like, which are only names.
+#[must_use]
+pub fn sha1(parts: &[&[u8]]) -> [u8; 20] {
     fixed(&digest::SHA1_FOR_LEGACY_USE_ONLY, parts)
 }
 

@@ -88,7 +88,7 @@ pub use ed25519::{Ed25519Key, Job, ed25519_verdicts};
 pub use error::{Reason, Reject};
 pub use error_kind::ErrorKind;
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
-pub use hash::{HashValue, Hasher, digest_name, sha256};
+pub use hash::{HashValue, Hasher, digest_name, sha1, sha256};
 pub use holding::Holding;
 pub use identity::NUMBER_BITS_MAX;
 pub use judge::{Fault, Judge, Purpose, Use, Why};

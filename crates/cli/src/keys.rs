@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use talaria::agent::{Agent, Start};
+use talaria::agent::{self, Start};
 use talaria::keys::read_keys;
 use talaria::message::openpgp::Cert;
 use talaria::message::openpgp::crypto::Password;
@@ -114,7 +114,7 @@ impl KeyArgs {
         let certs = self.certs(cx)?;
         let keys = decryption_keys(&certs, unlocker(given.to_vec(), &certs));
         let elsewhere = |start| -> Result<_, CliError> {
-            Ok(Agent::elsewhere(start, given.to_vec(), cx.stores(Access::Read)?, cx.now))
+            Ok(agent::elsewhere(start, given.to_vec(), cx.stores(Access::Read)?, cx.now))
         };
         Ok((keys, self.agent().map(elsewhere).transpose()?))
     }

@@ -14,12 +14,23 @@ use openpgp::parse::{Dearmor, PacketParserBuilder, PacketParserResult, Parse as 
 use openpgp::serialize::MarshalInto as _;
 use openpgp::{Cert, anyhow};
 use sequoia_openpgp as openpgp;
-use talaria_cert::KEY_BYTES_MAX;
+use talaria_cert::{KEY_BYTES_MAX, PacketRef};
 
 use crate::armor::unarmored;
 use crate::error::{MessageError, Result};
 use crate::framing;
 use crate::guard::guarded;
+
+/// Applies `look` to a key in the form in which stores have it; `None` for a kind of key that they do
+/// not support.
+pub fn with_stored<P: KeyParts, R: KeyRole, T>(
+    key: &Key<P, R>,
+    look: impl FnOnce(&talaria_cert::Key<'_>) -> T,
+) -> Option<T> {
+    let body = key.parts_as_public().role_as_primary().to_vec().ok()?;
+    let packet = PacketRef { tag: talaria_cert::Tag::PUBLIC_KEY, body: &body };
+    talaria_cert::Key::parse(packet).ok().map(|key| look(&key))
+}
 
 /// The certificates and keys in `bytes`: packets, or one or more armored blocks of packets. Data
 /// between certificates that is no certificate gives an error at its position.
@@ -66,7 +77,11 @@ pub fn read_cert(bytes: &[u8]) -> openpgp::Result<Cert> {
 }
 
 /// The key in the body of a public key packet.
-pub(crate) fn read_key(body: &[u8]) -> Result<Key<PublicParts, UnspecifiedRole>> {
+///
+/// # Errors
+///
+/// [`MessageError::Malformed`] if that is not a key.
+pub fn read_key(body: &[u8]) -> Result<Key<PublicParts, UnspecifiedRole>> {
     const NONE: MessageError = MessageError::Malformed("the packet is not a key");
     let mut packet = Vec::new();
     framing::write_packet(&mut packet, Tag::PublicKey.into(), body)?;

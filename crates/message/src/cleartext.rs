@@ -13,7 +13,7 @@ use crate::verify::report::SignatureReport;
 pub(crate) const CLEARTEXT_HEAD: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
 /// The maximum length of a signed text in bytes. The text is held in memory, because its signatures
 /// follow it.
-const TEXT_BYTES_MAX: u64 = 16 << 20;
+pub const CLEARTEXT_BYTES_MAX: u64 = 16 << 20;
 
 /// The signed part of a line: all but the white space at its end (RFC 9580, section 7.2).
 fn signed(line: &[u8]) -> &[u8] {
@@ -35,11 +35,11 @@ fn covered(text: &[u8], line_end: &[u8]) -> Vec<u8> {
 
 fn read_text(input: &mut impl BufRead) -> Result<Vec<u8>> {
     let mut text = Vec::new();
-    let mut limited = std::io::Read::take(&mut *input, TEXT_BYTES_MAX + 1);
+    let mut limited = std::io::Read::take(&mut *input, CLEARTEXT_BYTES_MAX + 1);
     std::io::Read::read_to_end(&mut limited, &mut text).map_err(MessageError::read)?;
-    if text.len() as u64 > TEXT_BYTES_MAX {
+    if text.len() as u64 > CLEARTEXT_BYTES_MAX {
         let what = "bytes of text with a cleartext signature";
-        return Err(MessageError::TooLarge { what, limit: TEXT_BYTES_MAX });
+        return Err(MessageError::TooLarge { what, limit: CLEARTEXT_BYTES_MAX });
     }
     Ok(text)
 }
@@ -134,7 +134,7 @@ impl<R: BufRead> Lines<'_, R> {
         let read = limited.read_until(b'\n', &mut self.line).map_err(MessageError::read)? as u64;
         if read > self.left {
             let what = "bytes of text with a cleartext signature";
-            return Err(MessageError::TooLarge { what, limit: TEXT_BYTES_MAX });
+            return Err(MessageError::TooLarge { what, limit: CLEARTEXT_BYTES_MAX });
         }
         self.left -= read;
         Ok(read > 0)
@@ -154,7 +154,7 @@ impl<R: BufRead> Lines<'_, R> {
 /// [`MessageError::Malformed`] if another armored block follows: a reader who sees both takes them
 /// for one.
 pub(crate) fn behind(input: &mut impl BufRead) -> Result<u64> {
-    let mut lines = Lines { input, left: TEXT_BYTES_MAX, line: Vec::new() };
+    let mut lines = Lines { input, left: CLEARTEXT_BYTES_MAX, line: Vec::new() };
     let mut said = 0;
     while lines.next()? {
         if lines.line.starts_with(b"-----BEGIN PGP ") {
@@ -175,7 +175,7 @@ pub(crate) fn behind(input: &mut impl BufRead) -> Result<u64> {
 pub fn split_cleartext(input: &mut impl BufRead) -> Result<SignedText> {
     const ENDS: MessageError = MessageError::Truncated("the input ends within the signed text");
     const SIGNATURE_HEAD: &[u8] = b"-----BEGIN PGP SIGNATURE-----";
-    let mut lines = Lines { input, left: TEXT_BYTES_MAX, line: Vec::new() };
+    let mut lines = Lines { input, left: CLEARTEXT_BYTES_MAX, line: Vec::new() };
     let mut apart = 0;
     loop {
         if !lines.next()? {

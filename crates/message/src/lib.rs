@@ -74,8 +74,10 @@ pub use accept::{Acceptance, ExpectedSigner, Facts, NotAccepted, Unsigned};
 pub use algorithm::{Aead, ChunkSize, Cipher};
 pub use armor::{ArmorInput, ArmorReader, ArmorWriter, Label, unarmored};
 pub use buffered::encrypt_buffered;
-pub use certs::{read_cert, read_certs, unsupported_cert};
-pub use cleartext::{SignedText, sign_cleartext, split_cleartext, verify_cleartext};
+pub use certs::{read_cert, read_certs, read_key, unsupported_cert, with_stored};
+pub use cleartext::{
+    CLEARTEXT_BYTES_MAX, SignedText, sign_cleartext, split_cleartext, verify_cleartext,
+};
 pub use compression::Compression;
 pub use content::Literal;
 pub use decrypt::{Again, DecryptOptions, Decrypted, Release, decrypt};

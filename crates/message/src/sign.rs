@@ -28,6 +28,11 @@ pub(crate) const TEXT: u8 = 0x01;
 /// The minimum number of documents for which another core is worthwhile.
 const SHARE_MIN: usize = 16;
 
+/// The subpacket with the user ID of the signer (RFC 9580, section 5.2.3.30), and the most bytes of
+/// a user ID.
+const SIGNERS_USER_ID: u8 = 28;
+const USER_ID_BYTES_MAX: usize = 2048;
+
 /// A secret key that is ready to sign.
 ///
 /// Sequoia encrypts a key in memory between uses. An Ed25519 key is in memory a second time for
@@ -44,6 +49,8 @@ pub struct SigningKey {
     hash_bytes: usize,
     /// Whether the caller has chosen the digest.
     hash_chosen: bool,
+    /// The subpacket with the user ID as which the key signs, if there is one.
+    user_id: Arc<[u8]>,
 }
 
 /// The place of a secret key.
@@ -91,15 +98,26 @@ impl SigningKey {
         let hash = u8::from(hash_for(key, secret.signer().acceptable_hashes()));
         let hash_bytes = digest_bytes(u8::from(hash_needed(key)));
         let fast = None;
-        let hash_chosen = false;
-        Self { secret, fast, fingerprint, version, algorithm, hash, hash_bytes, hash_chosen }
+        let (hash_chosen, user_id) = (false, Arc::default());
+        Self {
+            secret,
+            fast,
+            fingerprint,
+            version,
+            algorithm,
+            hash,
+            hash_bytes,
+            hash_chosen,
+            user_id,
+        }
     }
 
     /// A copy of a key in memory.
     fn another(&self) -> Option<Self> {
         let Secret::Here(pair) = &self.secret else { return None };
         let (secret, fast) = (Secret::Here(pair.clone()), self.fast.clone());
-        Some(Self { secret, fast, fingerprint: self.fingerprint.clone(), ..*self })
+        let (fingerprint, user_id) = (self.fingerprint.clone(), self.user_id.clone());
+        Some(Self { secret, fast, fingerprint, user_id, ..*self })
     }
 
     /// The public key.
@@ -136,6 +154,24 @@ impl SigningKey {
             return Err(MessageError::Unsupported(format!("signing with digest number {hash}")));
         }
         (self.hash, self.hash_chosen) = (hash, true);
+        Ok(())
+    }
+
+    /// Sets the user ID, or the mail address in it, as which the key signs (RFC 9580, section
+    /// 5.2.3.30).
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::TooLarge`] for more than 2,048 bytes.
+    pub fn sign_as(&mut self, user_id: &[u8]) -> Result<()> {
+        if user_id.len() > USER_ID_BYTES_MAX {
+            let limit = USER_ID_BYTES_MAX as u64;
+            return Err(MessageError::TooLarge { what: "bytes of a user ID", limit });
+        }
+        let mut subpacket = subpacket_length(user_id.len() + 1);
+        subpacket.push(SIGNERS_USER_ID);
+        subpacket.extend_from_slice(user_id);
+        self.user_id = subpacket.into();
         Ok(())
     }
 
@@ -217,6 +253,7 @@ impl SigningKey {
         let fingerprint = self.fingerprint.as_bytes();
         hashed.extend([u8::try_from(fingerprint.len() + 2).unwrap_or(u8::MAX), 33, self.version]);
         hashed.extend_from_slice(fingerprint);
+        hashed.extend_from_slice(&self.user_id);
         hashed.extend_from_slice(more);
         let wide = if version == 6 { 4 } else { 2 };
         let length = |bytes: usize| (bytes as u64).to_be_bytes()[8 - wide..].to_vec();
@@ -382,6 +419,15 @@ pub(crate) fn hash_name(hash: u8) -> &'static str {
 
 pub(crate) fn unsupported_hash(hash: u8) -> MessageError {
     MessageError::Unsupported(format!("digest number {hash}"))
+}
+
+/// The length of a subpacket as it is written (RFC 9580, section 5.2.3.7).
+fn subpacket_length(bytes: usize) -> Vec<u8> {
+    match u16::try_from(bytes) {
+        Ok(short @ 0..192) => vec![short.to_be_bytes()[1]],
+        Ok(middle) if bytes < 16_320 => (middle - 192 + (192 << 8)).to_be_bytes().to_vec(),
+        _ => [&[255][..], &u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes()].concat(),
+    }
 }
 
 fn write_mpi(out: &mut Vec<u8>, number: &[u8]) {

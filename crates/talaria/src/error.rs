@@ -11,10 +11,10 @@ use talaria_message::make::MakeError;
 use talaria_message::{KeyFault, MessageError};
 use talaria_store::{QueryError, StoreError};
 
-use crate::agent::error::AgentError;
 use crate::backup::error::ClientError;
 use crate::belief::Doubt;
 use crate::compressed::WindowTooLarge;
+use talaria_agent::AgentError;
 
 /// The reason why an operation failed.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use openpgp::crypto::{Password, Signer};
 use talaria_message::{Rules, SigningKey, openpgp, signing_key};
 use talaria_store::Query;
 
-use crate::agent::{Agent, Start};
+use crate::agent::{self, Agent, Start};
 use crate::error::Error;
 use crate::keys::questions::{can_certify, can_sign, certifier, names};
 use crate::parsed::described;
@@ -87,10 +87,10 @@ impl<'s> OwnKeys<'s> {
                 matching.retain(|cert| self.can_sign(cert));
             }
             signers.push(match matching[..] {
-                [] => self.in_agent(&query, Agent::signing_key)?.1,
+                [] => self.in_agent(&query, agent::signing_key)?.1,
                 // The agent may have the secrets of the keys that are missing here.
                 [cert] if self.agent.is_some() && !self.can_sign(cert) => {
-                    self.in_agent(&query, Agent::signing_key)?.1
+                    self.in_agent(&query, agent::signing_key)?.1
                 }
                 [cert] => {
                     self.refuse_revoked(cert)?;
@@ -152,7 +152,7 @@ impl<'s> OwnKeys<'s> {
                 Ok(Certifier { cert, unlock })
             }
             ([] | [_], Some(query)) => {
-                let (cert, signer) = self.in_agent(query, Agent::certifier)?;
+                let (cert, signer) = self.in_agent(query, agent::certifier)?;
                 Ok(Certifier { cert, unlock: Box::new(move || Ok(signer)) })
             }
             ([] | [_], None) => Err(Error::NoCertifier),

@@ -6,14 +6,13 @@ use talaria_cert::user_id::folded;
 use talaria_message::make::{self, Protection, Rank, RevocationReason, Revoked, SubkeyOptions};
 use talaria_message::openpgp::packet::{Signature, UserID};
 use talaria_message::openpgp::{self, Packet};
-use talaria_message::{AskForKey, Rules};
+use talaria_message::{AskForKey, Rules, with_stored};
 use talaria_store::Query;
 
 use crate::certify::Text;
 use crate::error::{Error, of_make};
 use crate::keys::key_store::{KeyStore, without_secrets_of};
 use crate::keys::public::refused;
-use crate::keys::questions::with_parsed;
 
 /// Options for a revocation.
 #[derive(Clone, Debug, Default)]
@@ -255,7 +254,7 @@ fn changing(cert: &openpgp::Cert, error: make::MakeError) -> Error {
 
 /// The subkey of `cert` that matches `query`.
 fn named_subkey(cert: &openpgp::Cert, query: &Query) -> Result<Subkey, Error> {
-    let named = |key: &Subkey| with_parsed(key, |key| query.names_key(key)) == Some(true);
+    let named = |key: &Subkey| with_stored(key, |key| query.names_key(key)) == Some(true);
     let keys = cert.keys().subkeys().map(|key| key.key().clone());
     let mut found: Vec<Subkey> = keys.filter(named).collect();
     match (found.pop(), &found[..]) {

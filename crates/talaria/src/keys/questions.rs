@@ -1,11 +1,7 @@
 //! What a key is and what it may do.
 
 use openpgp::crypto::Signer;
-use openpgp::packet::Key;
-use openpgp::packet::key::KeyRole;
-use openpgp::serialize::MarshalInto as _;
-use talaria_cert::{PacketRef, Tag};
-use talaria_message::{AskForKey, Purpose, Rules, make, openpgp, usable};
+use talaria_message::{AskForKey, Purpose, Rules, make, openpgp, usable, with_stored};
 use talaria_store::Query;
 
 use crate::error::{Error, of_make};
@@ -44,20 +40,5 @@ pub fn certifier(
 #[must_use]
 pub fn names(query: &Query, cert: &openpgp::Cert) -> bool {
     cert.userids().any(|id| query.names_text(id.userid().value()))
-        || cert.keys().any(|key| with_parsed(key.key(), |key| query.names_key(key)) == Some(true))
-}
-
-/// Applies `look` to the certificate of a key in its stored form; `None` if the store does not
-/// support the kind of key.
-pub(crate) fn with_parsed<P, R, T>(
-    key: &Key<P, R>,
-    look: impl FnOnce(&talaria_cert::Key<'_>) -> T,
-) -> Option<T>
-where
-    P: openpgp::packet::key::KeyParts,
-    R: KeyRole,
-{
-    let body = key.parts_as_public().role_as_primary().to_vec().ok()?;
-    let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &body };
-    talaria_cert::Key::parse(packet).ok().map(|key| look(&key))
+        || cert.keys().any(|key| with_stored(key.key(), |key| query.names_key(key)) == Some(true))
 }

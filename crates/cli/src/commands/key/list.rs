@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::Error;
-use talaria::agent::{Agent, AgentCert, AgentError, Start};
+use talaria::agent::{self, Agent, AgentCert, AgentError, Start};
 use talaria::cert::Fingerprint;
 use talaria::keys::names;
 use talaria::store::{Access, Query, StoreError};
@@ -100,7 +100,7 @@ fn in_agent(args: &Args, cx: &Context) -> Result<(Vec<AgentCert>, usize), CliErr
         Err(_) => return Ok((Vec::new(), 0)),
     };
     match cx.stores(Access::Read) {
-        Ok(stores) => match agent.held(&stores, cx.now) {
+        Ok(stores) => match agent::held(&agent, &stores, cx.now) {
             Err(Error::Agent(_)) if !args.gpg_agent => Ok((Vec::new(), 0)),
             held => Ok(held?),
         },

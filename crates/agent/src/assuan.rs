@@ -9,7 +9,7 @@ use openpgp::crypto::Password;
 use talaria_message::openpgp;
 use zeroize::Zeroizing;
 
-use crate::agent::error::{AgentError, Refusal};
+use crate::error::{AgentError, Refusal};
 
 /// The maximum length of a line in bytes, in both directions.
 const LINE_BYTES_MAX: usize = 1000;
@@ -179,7 +179,7 @@ fn refusal(line: &str) -> Refusal {
     let (number, text) = line.split_once(' ').unwrap_or((line, line));
     let number: u32 = number.parse().unwrap_or_default();
     let code = (number & 0xFFFF) as u16;
-    Refusal { code, text: text.replace(char::is_control, " ") }
+    Refusal { number, code, text: text.replace(char::is_control, " ") }
 }
 
 /// Escapes a text as an argument of a command.

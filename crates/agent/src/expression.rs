@@ -1,6 +1,6 @@
 //! S-expressions, in which libgcrypt writes keys, signatures and ciphertexts: `(4:name5:value)`.
 
-use crate::agent::error::AgentError;
+use crate::error::AgentError;
 
 /// The maximum nesting of lists in an answer.
 const DEPTH_MAX: usize = 16;

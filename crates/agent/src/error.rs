@@ -59,20 +59,44 @@ impl AgentError {
     /// the user said no.
     #[must_use]
     pub fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
-        std::iter::successors(Some(error), |error| error.source())
-            .any(|error| matches!(error.downcast_ref(), Some(Self::Refused(_))))
+        Refusal::of(error).is_some()
     }
 }
 
 /// The refusal of the agent, with a remedy where one is known.
 #[derive(Debug)]
 pub struct Refusal {
+    /// The number of libgpg-error, with the error source.
+    pub(super) number: u32,
     /// The code of libgpg-error, without the error source.
     pub(super) code: u16,
     pub(super) text: String,
 }
 
 impl Refusal {
+    /// The number of the error in GnuPG, with its source.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The text of the error in GnuPG.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.text.rsplit_once(" <").map_or(&self.text, |(text, _)| text)
+    }
+
+    /// The refusal among the causes of an error.
+    #[must_use]
+    pub fn of<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Self> {
+        std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
+            match error.downcast_ref() {
+                Some(AgentError::Refused(refusal)) => Some(refusal),
+                _ => None,
+            }
+        })
+    }
+
     pub(super) const BAD_PIN: u16 = 87;
     const CARD_REMOVED: u16 = 110;
     const CARD_NOT_PRESENT: u16 = 112;
