@@ -14,6 +14,8 @@ pub(crate) enum Code {
     BadKey,
     /// No keyring has the key.
     NoKey,
+    /// The agent does not have the secret key.
+    NoSecret,
     /// A key may not be used, for whatever reason.
     UnusableKey,
     /// Nobody was named.
@@ -50,6 +52,7 @@ impl Code {
             Self::BadKey => 6,
             Self::NoKey => 9,
             Self::NoUserId => 16,
+            Self::NoSecret => 17,
             Self::SignatureClass => 32,
             Self::TimeConflict => 39,
             Self::UnusableKey => 53,
@@ -86,6 +89,7 @@ impl Code {
             Self::BadKey => "Bad public key",
             Self::NoKey => "No public key",
             Self::NoUserId => "No user ID",
+            Self::NoSecret => "No secret key",
             Self::UnusableKey => "Unusable public key",
             Self::SignatureClass => "Invalid signature class",
             Self::TimeConflict => "Time conflict",

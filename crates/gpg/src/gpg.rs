@@ -1,4 +1,4 @@
-//! `gpg`: verifies signatures, lists keys and encrypts in place of GnuPG's gpg, and hands
+//! `gpg`: verifies signatures, lists keys, encrypts and signs in place of GnuPG's gpg, and hands
 //! everything else over to it.
 //!
 //! Whether a task is done here is decided before anything is written or any input is read: by the
@@ -10,6 +10,7 @@ mod arguments;
 mod arranged;
 mod config;
 mod encrypt;
+mod ends;
 mod export;
 mod handover;
 mod list;
@@ -21,6 +22,8 @@ mod recipients;
 mod request;
 mod sealing;
 mod secrets;
+mod sign;
+mod signers;
 mod start;
 mod table;
 mod trust;
@@ -39,7 +42,9 @@ use crate::gpg::handover::{Reason, hand_over};
 use crate::gpg::list::{Lines, Listing};
 use crate::gpg::plain::Plain;
 use crate::gpg::request::{Request, Task};
+use crate::gpg::sign::Signature;
 use crate::gpg::table::OPTIONS;
+use crate::gpg::web::Model;
 use crate::gpgv;
 use crate::log::Log;
 use crate::options;
@@ -61,10 +66,9 @@ pub fn gpg(arguments: &[OsString]) -> u8 {
 /// Does what is asked for.
 fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
     let Request { task, settings, words, has_stopped } = request;
-    let home = &settings.home;
     Ok(match task {
-        Task::Help => print(&about::help(home)),
-        Task::Version => print(&about::version(home, settings.verbose > 0)),
+        Task::Help => print(&about::help(&settings.home)),
+        Task::Version => print(&about::version(&settings.home, settings.verbose > 0)),
         Task::Warranty => print(&format!("{}\n", gpgv::WARRANTY)),
         Task::Dump => print(&options::dump(OPTIONS)),
         Task::Table => print(&options::table(OPTIONS)),
@@ -84,6 +88,13 @@ fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
         Task::Encrypt => {
             let started = start::start(settings, &words, has_stopped, None)?;
             Encryption::find(&started, &words)?.write(&started)
+        }
+        Task::Sign(form) => {
+            // Whom a key belongs to is no question of a signature by it.
+            let mut settings = settings;
+            settings.web.model = Model::Always;
+            let started = start::start(settings, &words, has_stopped, None)?;
+            Signature::find(&started, form, &words)?.write(&started)
         }
         Task::ListKeys | Task::ListSigs | Task::ListSecretKeys => {
             let lines = match task {

@@ -30,6 +30,12 @@ pub(crate) fn local(time: u32) -> String {
     )
 }
 
+/// The day of a time, in seconds since 1970, in the time zone of the machine: `2026-11-30`.
+pub(crate) fn day(time: u32) -> String {
+    let Some((tm, _)) = broken_down(time) else { return "????-??-??".to_owned() };
+    format!("{:04}-{:02}-{:02}", 1900 + tm.tm_year, 1 + tm.tm_mon, tm.tm_mday)
+}
+
 /// The present time in the time zone of the machine, for a log: `2026-11-30 07:20:59`.
 pub(crate) fn stamp() -> String {
     let Some((tm, _)) = broken_down(now()) else { return "????-??-??".to_owned() };

@@ -2,21 +2,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::Path;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use talaria_disk::{NewFile, Readers};
 use talaria_message::{
     ArmorWriter, Cipher, Compression, EncryptOptions, Label, Literal, MessageError, Naming, Profile,
 };
 
 use crate::code::{Code, Exit};
-use crate::descriptor;
 use crate::framing::{self, Header, tag};
+use crate::gpg::ends::{self, Counted, Input, Output};
 use crate::gpg::handover::Reason;
 use crate::gpg::preferred;
 use crate::gpg::recipients::{Recipient, Recipients};
@@ -36,24 +34,6 @@ const LEVEL: u32 = 6;
 
 /// GnuPG's number of the digest at the end of the message.
 const SHA1: u8 = 2;
-
-/// What is encrypted.
-enum Input {
-    /// The standard input, or another descriptor.
-    Standard(File),
-    /// A regular file, with its length in bytes.
-    File(File, u64),
-    /// A file that cannot be opened.
-    Failed(Code),
-}
-
-/// Where the message goes.
-enum Output {
-    Open(File),
-    New(NewFile),
-    /// Instead of a file that is there.
-    Replacing(NewFile),
-}
 
 /// How the message is made.
 struct How {
@@ -95,20 +75,14 @@ impl Encryption {
             [name] => Some(name.as_os_str()),
             _ => return Err(Reason::Usage("usage: gpg [options] --encrypt [filename]".to_owned())),
         };
-        let input = match name {
-            None => Input::Standard(talaria_disk::duplicate(0).map_err(|_| needs("of nothing"))?),
-            Some(name) if descriptor::is_pipe(name, session.specials) => {
-                let file = descriptor::open(name, session.specials);
-                Input::Standard(file.map_err(|_| needs("of nothing"))?)
-            }
-            Some(name) => input(Path::new(name)).ok_or_else(|| needs("of such a file"))?,
-        };
+        let input = Input::find(name, session.specials);
+        let input = input.ok_or_else(|| needs("of such an input"))?;
         let recipients = Recipients::find(started)?;
         let output_name = output_name(settings.output.as_ref(), name, settings.armor);
         let how = match (&recipients.found, &input) {
             (Ok(found), Input::Standard(_) | Input::File(..)) => {
                 let how = How::choose(&settings.sealing, found, &input, name, session.now)?;
-                let output = output(&output_name, session.specials, settings.yes);
+                let output = ends::output(&output_name, session.specials, settings.yes);
                 Some((how, output.ok_or_else(|| needs("to such an output"))?))
             }
             _ => None,
@@ -159,7 +133,7 @@ impl Encryption {
                 MessageError::Write(_) => format!("error writing to '{output_name}'"),
                 _ => format!("error reading '{shown}'"),
             };
-            session.log.error(format!("{what}: {}", cause(&error)));
+            session.log.error(format!("{what}: {}", ends::cause(&error)));
             return fail(Code::General.whole_number(), Code::General.text());
         }
         progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
@@ -218,7 +192,7 @@ impl How {
         Ok(Self { options, to, warnings, cipher: number })
     }
 
-    /// Writes the message. A new file appears when it is whole.
+    /// Writes the message.
     fn seal(
         &self,
         input: impl Read + Send,
@@ -226,18 +200,7 @@ impl How {
         is_armored: bool,
         now: u32,
     ) -> Result<(), MessageError> {
-        match output {
-            Output::Open(mut file) => self.seal_to(input, &mut file, is_armored, now),
-            Output::New(mut file) => {
-                self.seal_to(input, &mut file, is_armored, now)?;
-                // As gpg's, it is not synced. Scripts encrypt one file after the other.
-                file.name_unsynced(Readers::Usual).map_err(MessageError::Write)
-            }
-            Output::Replacing(mut file) => {
-                self.seal_to(input, &mut file, is_armored, now)?;
-                file.keep(Readers::Usual).map_err(MessageError::Write)
-            }
-        }
+        output.write(|mut output| self.seal_to(input, &mut output, is_armored, now))
     }
 
     fn seal_to(
@@ -309,18 +272,6 @@ fn is_compressed(file: &File) -> bool {
         || matches!(framing::header(&mut &start[..]), Ok(Header::Packet(tag::COMPRESSED, _)))
 }
 
-/// What is encrypted; `None` for a file that is not regular.
-fn input(path: &Path) -> Option<Input> {
-    match path.metadata() {
-        Ok(meta) if !meta.is_file() => None,
-        Ok(_) => Some(match File::open(path).and_then(|file| Ok((file.metadata()?.len(), file))) {
-            Ok((bytes, file)) => Input::File(file, bytes),
-            Err(error) => Input::Failed(Code::system(&error)),
-        }),
-        Err(error) => Some(Input::Failed(Code::system(&error))),
-    }
-}
-
 /// The name of the message.
 fn output_name(wanted: Option<&OsString>, input: Option<&OsStr>, is_armored: bool) -> OsString {
     match (wanted, input) {
@@ -331,45 +282,6 @@ fn output_name(wanted: Option<&OsString>, input: Option<&OsStr>, is_armored: boo
             name.push(if is_armored { ".asc" } else { ".gpg" });
             name
         }
-    }
-}
-
-/// Opens an output that is a descriptor, or a file that is new or may be replaced; `None` for
-/// anything else, and if gpg would ask or write into what a link leads to.
-fn output(name: &OsStr, specials: bool, replaces: bool) -> Option<Output> {
-    if descriptor::is_pipe(name, specials) || name == "/dev/null" {
-        return descriptor::create(name, specials).ok().map(Output::Open);
-    }
-    let path = Path::new(name);
-    match path.symlink_metadata() {
-        Ok(meta) => {
-            let is_own = meta.is_file()
-                && meta.nlink() == 1
-                && meta.uid() == rustix::process::geteuid().as_raw()
-                && meta.gid() == rustix::process::getegid().as_raw();
-            if !replaces || !is_own {
-                return None;
-            }
-            NewFile::replacing(path).ok().map(Output::Replacing)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            NewFile::beginning(path).ok().map(Output::New)
-        }
-        Err(_) => None,
-    }
-}
-
-/// A file, and how many bytes were read of it.
-struct Counted {
-    file: File,
-    count: Arc<AtomicU64>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(out)?;
-        self.count.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
     }
 }
 
@@ -385,14 +297,4 @@ fn pass_line(number: i32) {
     let Ok(mut file) = talaria_disk::duplicate(number) else { return };
     let mut byte = [0];
     while file.read(&mut byte).is_ok_and(|read| read == 1) && byte[0] != b'\n' {}
-}
-
-/// The innermost cause of an error.
-fn cause(error: &MessageError) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    let text = cause.to_string();
-    text[..text.find(" (os error").unwrap_or(text.len())].to_owned()
 }

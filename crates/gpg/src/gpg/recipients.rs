@@ -35,9 +35,9 @@ const PREFERENCES: [u8; 2] = [11, 22];
 const FILE_BYTES_MAX: u64 = 5 << 20;
 
 /// GnuPG's flags about a certificate that was looked at.
-mod considered {
-    pub(super) const NO_KEY: u8 = 1;
-    pub(super) const ALL_EXPIRED: u8 = 2;
+pub(crate) mod considered {
+    pub(crate) const NO_KEY: u8 = 1;
+    pub(crate) const ALL_EXPIRED: u8 = 2;
 }
 
 /// Why GnuPG refuses an addressee, in its numbers.

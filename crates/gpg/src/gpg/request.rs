@@ -12,6 +12,7 @@ use crate::gpg::config::{self, Choice};
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Shown;
 use crate::gpg::sealing::Sealing;
+use crate::gpg::sign::Form;
 use crate::gpg::table::{Encrypting, Meaning, OPTIONS};
 use crate::gpg::web::{Model, Web};
 use crate::keyid::KeyidFormat;
@@ -27,6 +28,7 @@ pub(crate) enum Task {
     /// Do what the file needs.
     Default,
     Encrypt,
+    Sign(Form),
     ListKeys,
     ListSecretKeys,
     ListSigs,
@@ -72,6 +74,14 @@ pub(crate) struct Settings {
     pub(crate) web: Web,
     /// What is asked of an encryption.
     pub(crate) sealing: Sealing,
+    /// The names of the keys that sign.
+    pub(crate) signers: Vec<OsString>,
+    /// The digests that the user prefers, by number.
+    pub(crate) digests: Vec<u8>,
+    /// Signatures name the address of the signer.
+    pub(crate) names_signers: bool,
+    /// An option whose effect on signatures is not implemented.
+    unless_signing: Option<Reason>,
     /// An option that has an effect on all but encryption.
     unless_encrypting: Option<Reason>,
     /// An option that has an effect on more than verifying.
@@ -191,6 +201,9 @@ struct Commands {
     first: Option<Given<Meaning>>,
     /// Another one that goes together with it.
     undone: Option<Reason>,
+    /// Those that sign.
+    signing: Vec<Meaning>,
+    encrypts: bool,
     wants_fingerprints: bool,
 }
 
@@ -206,9 +219,12 @@ impl Commands {
             | Meaning::CheckSigs
             | Meaning::Export
             | Meaning::ListConfig
-            | Meaning::Encrypt
             | Meaning::Sealing
             | Meaning::Command => {}
+            Meaning::Encrypt => self.encrypts = true,
+            Meaning::Sign | Meaning::DetachSign | Meaning::ClearSign => {
+                self.signing.push(given.meaning);
+            }
             _ => return Ok(()),
         }
         if given.meaning == Meaning::Fingerprint {
@@ -218,7 +234,10 @@ impl Commands {
             self.undone.get_or_insert(Reason::Undone(format!("--{}", given.long)));
         }
         let first = self.first.get_or_insert_with(|| given.clone());
-        let seals = |meaning| matches!(meaning, Meaning::Encrypt | Meaning::Sealing);
+        let seals = |meaning| {
+            use Meaning::{ClearSign, DetachSign, Encrypt, Sealing, Sign};
+            matches!(meaning, Encrypt | Sealing | Sign | DetachSign | ClearSign)
+        };
         let go_together =
             first.short == given.short || seals(first.meaning) && seals(given.meaning);
         if go_together { Ok(()) } else { Err(Reason::Wrong("conflicting commands".to_owned())) }
@@ -229,7 +248,15 @@ impl Commands {
         if let Some(reason) = self.undone {
             return Err(reason);
         }
+        let does = |command| self.signing.contains(&command);
+        let form = match (does(Meaning::DetachSign), does(Meaning::ClearSign)) {
+            _ if self.signing.is_empty() => None,
+            (true, false) if !self.encrypts => Some(Form::Detached),
+            (false, true) if !self.encrypts => Some(Form::Clear),
+            _ => return Err(Reason::Undone("--sign".to_owned())),
+        };
         let task = match self.first.map(|given| given.meaning) {
+            _ if let Some(form) = form => Task::Sign(form),
             Some(Meaning::Verify) => Task::Verify,
             Some(Meaning::Decrypt) => Task::Decrypt,
             Some(Meaning::Encrypt) => Task::Encrypt,
@@ -251,6 +278,7 @@ impl Commands {
             Task::Verify | Task::Decrypt | Task::Default => None,
             // What an option such as `--dry-run` does to it is not implemented.
             Task::Encrypt => settings.unless_verifying.clone().or(settings.sealing.undone.clone()),
+            Task::Sign(_) => settings.unless_verifying.clone().or(settings.unless_signing.clone()),
             Task::ListConfig if settings.sealing.has_groups() => {
                 Some(Reason::Undone("--group".to_owned()))
             }
@@ -290,6 +318,10 @@ impl Settings {
             shown: Shown::default(),
             web: Web { model: Model::Auto, completes: 1, marginals: 3, depth: 5, checks: true },
             sealing: Sealing::default(),
+            signers: Vec::new(),
+            digests: Vec::new(),
+            names_signers: true,
+            unless_signing: None,
             unless_encrypting: None,
             unless_verifying: None,
             unless_listing: None,
@@ -374,14 +406,34 @@ impl Settings {
             Meaning::Group => {
                 yes_or_undone(self.sealing.add_group(&text.to_string_lossy()))?;
             }
+            Meaning::LocalUser => self.signers.push(text.clone()),
+            Meaning::NoSignerUserId => self.names_signers = false,
+            Meaning::IdleUnlessSigning => drop(self.unless_signing.get_or_insert(undone())),
             Meaning::For(option) => {
                 self.sealing.set(*option, given, undone)?;
+                if option.is_for_signing() {
+                    self.unless_signing.get_or_insert(undone());
+                }
                 if *option == Encrypting::PassphraseFd {
                     self.unless_encrypting.get_or_insert(undone());
                 }
             }
             Meaning::Checked(kind) => {
-                yes_or_undone(arguments::is_known(*kind, &text.to_string_lossy()))?;
+                let text = text.to_string_lossy();
+                yes_or_undone(arguments::is_known(*kind, &text))?;
+                match (*long, &text[..]) {
+                    ("personal-digest-preferences" | "personal-digest-prefs", list) => {
+                        match arguments::preferences(list, algorithm::digest_number) {
+                            Some(list) => self.digests = list,
+                            None => drop(self.unless_signing.get_or_insert(undone())),
+                        }
+                    }
+                    ("pinentry-mode", "default" | "ask") | ("request-origin", "none") => {}
+                    ("digest-algo" | "pinentry-mode" | "request-origin", _) => {
+                        self.unless_signing.get_or_insert(undone());
+                    }
+                    _ => {}
+                }
             }
             Meaning::IdleForVerify => drop(self.unless_verifying.get_or_insert(undone())),
             Meaning::ListingOnly => drop(self.unless_listing.get_or_insert(undone())),

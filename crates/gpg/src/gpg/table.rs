@@ -3,14 +3,14 @@
 use crate::options::{Opt, Takes, opt};
 
 use Meaning::{
-    AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, Command, CommandFd, Completes,
-    Decrypt, Depth, Dump, Encrypt, ExitOnWriteError, Export, ExportOptions, Fingerprint, For,
-    Group, Heading, Help, Homedir, Idle, IdleForVerify, IgnoreTimeConflict, KeyidFormat, Keyring,
-    ListConfig, ListKeys, ListOptions, ListSecretKeys, ListSigs, ListingOnly, LoggerFd, Marginals,
-    NoAutoCheck, NoBatch, NoDefaultKeyring, NoOptions, NoPermissionWarning, NoVerbose, OptionFile,
-    Other, Output, Progress, Quiet, Sealing, Specials, StatusFd, Table, TrustModel, Verbose,
-    Verify, VerifyOptions, Version, Warranty, WeakDigest, WithColons, WithFingerprint, WithKeygrip,
-    Yes,
+    AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, ClearSign, Command, CommandFd,
+    Completes, Decrypt, Depth, DetachSign, Dump, Encrypt, ExitOnWriteError, Export, ExportOptions,
+    Fingerprint, For, Group, Heading, Help, Homedir, Idle, IdleForVerify, IdleUnlessSigning,
+    IgnoreTimeConflict, KeyidFormat, Keyring, ListConfig, ListKeys, ListOptions, ListSecretKeys,
+    ListSigs, ListingOnly, LocalUser, LoggerFd, Marginals, NoAutoCheck, NoBatch, NoDefaultKeyring,
+    NoOptions, NoPermissionWarning, NoSignerUserId, NoVerbose, OptionFile, Other, Output, Progress,
+    Quiet, Sealing, Sign, Specials, StatusFd, Table, TrustModel, Verbose, Verify, VerifyOptions,
+    Version, Warranty, WeakDigest, WithColons, WithFingerprint, WithKeygrip, Yes,
 };
 
 /// What an option is to us.
@@ -29,7 +29,11 @@ pub(crate) enum Meaning {
     Fingerprint,
     /// A command that encrypts; it may stand together with the next ones.
     Encrypt,
-    /// A command that signs or encrypts; several may stand together.
+    /// Commands that sign; they may stand together.
+    Sign,
+    DetachSign,
+    ClearSign,
+    /// A command that encrypts otherwise, and may stand together with others.
     Sealing,
     /// A command that is handed over.
     Command,
@@ -82,8 +86,14 @@ pub(crate) enum Meaning {
     /// An option without an effect on anything that is done here, if its argument is one of those
     /// that gpg knows.
     Checked(Argument),
+    /// A key that signs.
+    LocalUser,
+    /// Signatures do not name the user ID of the signer.
+    NoSignerUserId,
     /// An option without an effect on anything that is done here.
     Idle,
+    /// An option that has an effect only on signatures.
+    IdleUnlessSigning,
     /// An option that has an effect only on listings.
     ListingOnly,
     /// An option that has an effect on more than verifying.
@@ -126,6 +136,22 @@ pub(crate) enum Encrypting {
     Undone,
 }
 
+impl Encrypting {
+    /// Whether the option has an effect on signatures, too.
+    pub(crate) fn is_for_signing(self) -> bool {
+        matches!(
+            self,
+            Self::Recipient
+                | Self::HiddenRecipient
+                | Self::RecipientFile
+                | Self::HiddenRecipientFile
+                | Self::FileName
+                | Self::PassphraseFd
+                | Self::Undone
+        )
+    }
+}
+
 /// The arguments that gpg knows, by kind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Argument {
@@ -146,10 +172,10 @@ pub(crate) enum Argument {
 /// All options of gpg.
 #[rustfmt::skip]
 pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
-    opt(Sealing, 115, "sign", Takes::Command, "make a signature"),
-    opt(Sealing, 511, "clear-sign", Takes::Command, "make a clear text signature"),
-    opt(Sealing, 511, "clearsign", Takes::Command, "@"),
-    opt(Sealing, 98, "detach-sign", Takes::Command, "make a detached signature"),
+    opt(Sign, 115, "sign", Takes::Command, "make a signature"),
+    opt(ClearSign, 511, "clear-sign", Takes::Command, "make a clear text signature"),
+    opt(ClearSign, 511, "clearsign", Takes::Command, "@"),
+    opt(DetachSign, 98, "detach-sign", Takes::Command, "make a detached signature"),
     opt(Encrypt, 101, "encrypt", Takes::Command, "encrypt data"),
     opt(Command, 508, "encrypt-files", Takes::Command, "@"),
     opt(Sealing, 99, "symmetric", Takes::Command, "encryption only with symmetric cipher"),
@@ -262,7 +288,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Heading, 1, "Configuration", Takes::Heading, "Options controlling the configuration"),
     opt(Homedir, 673, "homedir", Takes::Text, "@"),
     opt(Other, 810, "faked-system-time", Takes::Text, "@"),
-    opt(Idle, 612, "default-key", Takes::Text, "|NAME|use NAME as default secret key"),
+    opt(IdleUnlessSigning, 612, "default-key", Takes::Text, "|NAME|use NAME as default secret key"),
     opt(For(Encrypting::EncryptTo), 720, "encrypt-to", Takes::Text, "|NAME|encrypt to user ID NAME as well"),
     opt(For(Encrypting::NoEncryptTo), 722, "no-encrypt-to", Takes::Nothing, "@"),
     opt(For(Encrypting::HiddenEncryptTo), 721, "hidden-encrypt-to", Takes::Text, "@"),
@@ -308,7 +334,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(IdleForVerify, 110, "dry-run", Takes::Nothing, "do not make any changes"),
     opt(Other, 105, "interactive", Takes::Nothing, "prompt before overwriting"),
     opt(Other, 583, "default-sig-expire", Takes::Text, "@"),
-    opt(Idle, 584, "ask-sig-expire", Takes::Nothing, "@"),
+    opt(IdleUnlessSigning, 584, "ask-sig-expire", Takes::Nothing, "@"),
     opt(Idle, 585, "no-ask-sig-expire", Takes::Nothing, "@"),
     opt(Other, 586, "default-cert-expire", Takes::Text, "@"),
     opt(Idle, 587, "ask-cert-expire", Takes::Nothing, "@"),
@@ -375,9 +401,9 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(For(Encrypting::Undone), 626, "emit-version", Takes::Nothing, "@"),
     opt(Idle, 627, "no-emit-version", Takes::Nothing, "@"),
     opt(Idle, 627, "no-version", Takes::Nothing, "@"),
-    opt(Idle, 704, "not-dash-escaped", Takes::Nothing, "@"),
+    opt(IdleUnlessSigning, 704, "not-dash-escaped", Takes::Nothing, "@"),
     opt(Idle, 705, "escape-from-lines", Takes::Nothing, "@"),
-    opt(Idle, 706, "no-escape-from-lines", Takes::Nothing, "@"),
+    opt(IdleUnlessSigning, 706, "no-escape-from-lines", Takes::Nothing, "@"),
     opt(Other, 578, "mimemode", Takes::Nothing, "@"),
     opt(For(Encrypting::Undone), 579, "textmode", Takes::Nothing, "use canonical text mode"),
     opt(For(Encrypting::Undone), 116, "", Takes::Nothing, "@"),
@@ -399,7 +425,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(For(Encrypting::Level), 649, "compress-level", Takes::Number, "@"),
     opt(For(Encrypting::Bzip2Level), 650, "bzip2-compress-level", Takes::Number, "@"),
     opt(For(Encrypting::BothLevels), 122, "", Takes::Number, "@"),
-    opt(Idle, 820, "disable-signer-uid", Takes::Nothing, "@"),
+    opt(NoSignerUserId, 820, "disable-signer-uid", Takes::Nothing, "@"),
     opt(Heading, 1, "ImportExport", Takes::Heading, "Options controlling key import and export"),
     opt(For(Encrypting::Locate), 799, "auto-key-locate", Takes::Text,
         "|MECHANISMS|use MECHANISMS to locate keys by mail address"),
@@ -408,7 +434,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Idle, 753, "no-auto-key-import", Takes::Nothing, "@"),
     opt(Other, 750, "auto-key-retrieve", Takes::Nothing, "@"),
     opt(Idle, 751, "no-auto-key-retrieve", Takes::Nothing, "@"),
-    opt(Idle, 826, "include-key-block", Takes::Nothing, "include the public key in signatures"),
+    opt(IdleUnlessSigning, 826, "include-key-block", Takes::Nothing, "include the public key in signatures"),
     opt(Idle, 827, "no-include-key-block", Takes::Nothing, "@"),
     opt(Idle, 774, "disable-dirmngr", Takes::Nothing, "disable all access to the dirmngr"),
     opt(Checked(Argument::Keyserver), 710, "keyserver", Takes::Text, "@"),
@@ -453,7 +479,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(For(Encrypting::Recipient), 114, "remote-user", Takes::Text, "@"),
     opt(For(Encrypting::ThrowKeyids), 694, "throw-keyids", Takes::Nothing, "@"),
     opt(For(Encrypting::NoThrowKeyids), 695, "no-throw-keyids", Takes::Nothing, "@"),
-    opt(Idle, 117, "local-user", Takes::Text, "|USER-ID|use USER-ID to sign or decrypt"),
+    opt(LocalUser, 117, "local-user", Takes::Text, "|USER-ID|use USER-ID to sign or decrypt"),
     opt(Other, 759, "trusted-key", Takes::Text, "@"),
     opt(Other, 821, "sender", Takes::Text, "@"),
     opt(Idle, 616, "try-secret-key", Takes::Text, "@"),

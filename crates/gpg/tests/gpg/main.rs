@@ -12,4 +12,5 @@ mod keys;
 mod lists;
 mod mutated;
 mod options;
+mod sign;
 mod trust;

@@ -1,0 +1,192 @@
+//! `--detach-sign` and `--clear-sign`: signatures by keys that gpg-agent has.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::{Read as _, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use talaria_agent::Refusal;
+use talaria_message::{
+    ArmorWriter, CLEARTEXT_BYTES_MAX, Label, MessageError, SigningKey, sign_cleartext,
+    sign_detached,
+};
+
+use crate::code::{Code, Exit};
+use crate::gpg::ends::{self, Counted, Input, Output};
+use crate::gpg::handover::Reason;
+use crate::gpg::signers::{Signer, Signers};
+use crate::gpg::start::Started;
+use crate::gpg::verify::alone;
+use crate::progress::Progress;
+
+/// Which form a signature has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Form {
+    /// Apart from the data.
+    Detached,
+    /// Around a text that stays readable.
+    Clear,
+}
+
+/// A signature whose keys were looked for.
+pub(crate) struct Signature {
+    form: Form,
+    signers: Signers,
+    input: Input,
+    /// The name of the input as it was given, and its name in texts.
+    name: Option<OsString>,
+    shown: String,
+    /// The name of the output in texts.
+    output_name: String,
+    /// `None` without an input or without a key.
+    output: Option<Output>,
+}
+
+impl Signature {
+    /// Finds the keys, and opens the files.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason`] if the real gpg must sign.
+    pub(crate) fn find(started: &Started, form: Form, words: &[OsString]) -> Result<Self, Reason> {
+        let Started { session, settings, .. } = started;
+        let needs = |what: &str| Reason::Undone(format!("a signature {what}"));
+        if settings.verbose > 0 {
+            return Err(needs("with all texts"));
+        }
+        let name = match words {
+            [] => None,
+            [name] if name == "-" => None,
+            [name] => Some(name.as_os_str()),
+            _ => return Err(needs("of several files")),
+        };
+        let input = Input::find(name, session.specials);
+        let input = input.ok_or_else(|| needs("of such an input"))?;
+        if form == Form::Clear
+            && matches!(input, Input::File(_, bytes) if bytes > CLEARTEXT_BYTES_MAX)
+        {
+            return Err(needs("around such a long text"));
+        }
+        let signers = Signers::find(started)?;
+        let is_armored = settings.armor || form == Form::Clear;
+        let output_name = output_name(settings.output.as_ref(), name, is_armored);
+        let output = match (&signers.found[..], &input) {
+            ([], _) | (_, Input::Failed(_)) => None,
+            _ => {
+                let output = ends::output(&output_name, session.specials, settings.yes);
+                Some(output.ok_or_else(|| needs("to such an output"))?)
+            }
+        };
+        let shown = name.map_or("[stdin]".into(), |name| name.to_string_lossy().into_owned());
+        let output_name = output_name.to_string_lossy().into_owned();
+        Ok(Self { form, signers, input, name: words.first().cloned(), shown, output_name, output })
+    }
+
+    /// Makes the signature.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit`] with 2 if there is none, which was reported then.
+    pub(crate) fn write(self, started: &Started) -> Result<(), Exit> {
+        let Started { session, settings, .. } = started;
+        started.begin();
+        alone();
+        let Self { form, signers, input, name, shown, output_name, output } = self;
+        let fail = |number: u32, text: &str| {
+            session.status.failure("sign", number);
+            let of =
+                if form == Form::Clear { format!("{shown}: clear-sign") } else { "signing".into() };
+            session.log.error(format!("{of} failed: {text}"));
+            Err(Exit(2))
+        };
+        signers.report(session);
+        if signers.found.is_empty() {
+            return fail(Code::NoSecret.number(), Code::NoSecret.text());
+        }
+        let input = match input {
+            Input::Standard(file) | Input::File(file, _) => file,
+            Input::Failed(code) => {
+                session.log.error(format!("can't open '{shown}': {}", code.text()));
+                return fail(code.whole_number(), code.text());
+            }
+        };
+        let Some(output) = output else { return Err(Exit(2)) };
+        let mut progress = Progress::begin(session, name.as_deref(), &input);
+        let count = Arc::default();
+        let input = Counted { file: input, count: Arc::clone(&count) };
+        let (mut keys, mut fingerprints) = (Vec::new(), Vec::new());
+        for Signer { key, fingerprint } in signers.found {
+            keys.push(key);
+            fingerprints.push(fingerprint);
+        }
+        let digests: BTreeSet<u8> = keys.iter().map(SigningKey::hash).collect();
+        let digests: String = digests.iter().map(|number| format!(" H{number}")).collect();
+        session.status.line(&format!("BEGIN_SIGNING{digests}"));
+        let now = session.now;
+        let made = output.write(|output| match form {
+            Form::Detached if settings.armor => {
+                let mut armored = ArmorWriter::new(output, Label::Signature)?;
+                detached(input, &mut armored, &mut keys, now)?;
+                armored.finish().map(drop)
+            }
+            Form::Detached => detached(input, output, &mut keys, now),
+            Form::Clear => {
+                let mut text = Vec::new();
+                let mut input = input.take(CLEARTEXT_BYTES_MAX + 2);
+                input.read_to_end(&mut text).map_err(MessageError::Read)?;
+                // To GnuPG, a line feed at the end only ends the last line.
+                let mut text = text.strip_suffix(b"\n").unwrap_or(&text);
+                sign_cleartext(&mut text, &mut &mut *output, &mut keys, now)
+            }
+        });
+        if let Err(error) = made {
+            if let Some(refusal) = Refusal::of(&error) {
+                session.log.error(format!("signing failed: {}", refusal.text()));
+                return fail(refusal.number(), refusal.text());
+            }
+            let what = match &error {
+                MessageError::Write(_) => format!("error writing to '{output_name}'"),
+                MessageError::Read(_) => format!("error reading '{shown}'"),
+                _ => "signing failed".to_owned(),
+            };
+            session.log.error(format!("{what}: {}", ends::cause(&error)));
+            return fail(Code::General.whole_number(), Code::General.text());
+        }
+        progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
+        progress.end(session);
+        let (letter, class) = match form {
+            Form::Detached => ('D', 0),
+            Form::Clear => ('C', 1),
+        };
+        for (key, fingerprint) in keys.iter().zip(&fingerprints) {
+            let (algorithm, hash) = (key.algorithm(), key.hash());
+            session.status.line(&format!(
+                "SIG_CREATED {letter} {algorithm} {hash} {class:02X} {now} {fingerprint}"
+            ));
+        }
+        if session.log.has_errors() { Err(Exit(2)) } else { Ok(()) }
+    }
+}
+
+fn detached(
+    mut input: Counted,
+    mut output: impl Write,
+    keys: &mut [SigningKey],
+    now: u32,
+) -> Result<(), MessageError> {
+    sign_detached(&mut input, &mut output, keys, false, now)
+}
+
+/// The name of the signature.
+fn output_name(wanted: Option<&OsString>, input: Option<&OsStr>, is_armored: bool) -> OsString {
+    match (wanted, input) {
+        (Some(wanted), _) => wanted.clone(),
+        (None, None) => "-".into(),
+        (None, Some(input)) => {
+            let mut name = input.to_owned();
+            name.push(if is_armored { ".asc" } else { ".sig" });
+            name
+        }
+    }
+}
