@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use super::frame::{
-    ENTRIES_BYTES_MAX, Farewell, Frame, HEADER_BYTES, Took, content_max, kind, write_id_frames,
+    ENTRIES_BYTES_MAX, Farewell, Frame, HEADER_BYTES, Took, check_length, kind, write_id_frames,
 };
 use super::limits::{
     ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX, HEADS_KEPT_MAX,
@@ -12,7 +12,6 @@ use super::limits::{
 };
 use super::replica::{Fetching, Replica};
 use super::report::{SessionReport, SyncError};
-use crate::bytes::Malformed;
 use crate::log::lacking::Known;
 use crate::name::EntryId;
 use crate::record::{Signed, read_record, to_records};
@@ -433,15 +432,11 @@ impl Session {
             return Ok(false);
         }
         let of = self.input[0];
-        let limit = content_max(of).ok_or(Malformed::Field("kind of a frame"))?;
-        if matches!(self.stage, Stage::Greeting { .. }) && !matches!(of, kind::HELLO | kind::BYE) {
-            return Err(SyncError::Unexpected("hello is due"));
-        }
         let length =
             self.input[1..HEADER_BYTES].iter().fold(0, |a, &byte| a << 8 | usize::from(byte));
-        if length > limit {
-            let (found, limit) = (length as u64, limit as u64);
-            return Err(Malformed::Limit { what: "frame", found, limit }.into());
+        check_length(of, length)?;
+        if matches!(self.stage, Stage::Greeting { .. }) && !matches!(of, kind::HELLO | kind::BYE) {
+            return Err(SyncError::Unexpected("hello is due"));
         }
         Ok(move_to(&mut self.input, HEADER_BYTES + length))
     }
