@@ -50,6 +50,7 @@
 
 mod frame;
 pub(crate) mod limits;
+mod open;
 pub(crate) mod replica;
 mod report;
 mod session;

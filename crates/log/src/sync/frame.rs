@@ -96,6 +96,19 @@ pub struct Took {
     pub ahead: u32,
 }
 
+impl Took {
+    /// This report, with the entries of an earlier one.
+    pub(super) fn after(self, earlier: &Self) -> Self {
+        Self {
+            added: self.added.saturating_add(earlier.added),
+            known: self.known.saturating_add(earlier.known),
+            waiting: self.waiting.saturating_add(earlier.waiting),
+            ahead: self.ahead.saturating_add(earlier.ahead),
+            ..self
+        }
+    }
+}
+
 /// A frame that was read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Frame<'a> {

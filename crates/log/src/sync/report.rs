@@ -6,6 +6,7 @@ use talaria_cert::ErrorKind;
 
 use super::frame::{Farewell, Took};
 use super::limits::{FRAMES_MAX, HEADS_KEPT_MAX};
+use super::replica::Taken;
 use crate::bytes::Malformed;
 use crate::name::EntryId;
 use crate::refusal::Refusal;
@@ -38,6 +39,18 @@ impl SessionReport {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.waiting == 0 && self.ahead == 0 && self.lacking == 0
+    }
+
+    /// Counts entries that the peer has sent.
+    pub(super) fn count(&mut self, taken: &Taken) {
+        self.added += taken.added;
+        self.known += taken.known;
+        self.values += taken.values;
+        self.waiting += taken.waiting + taken.not_kept;
+        self.ahead += taken.ahead;
+        for (_, refusal) in &taken.refused {
+            *self.refused.entry(refusal.kind()).or_default() += 1;
+        }
     }
 }
 
@@ -113,10 +126,7 @@ impl<E> SyncError<E> {
     /// The reason in one word.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Bye { reason, .. } => reason.kind(),
-            other => other.farewell().kind(),
-        }
+        self.farewell().kind()
     }
 
     pub(super) fn farewell(&self) -> Farewell {
