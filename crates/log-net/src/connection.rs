@@ -92,73 +92,55 @@ pub(crate) async fn exchange(
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut bytes = vec![0; READ_BYTES];
     let mut is_flushed = true;
-    let mut result = Ok(());
-    let keep = |result: &mut Result<(), NetError>, done: Result<(), SyncError<LogError>>| {
-        if let (Ok(()), Err(error)) = (&result, done) {
-            *result = Err(match error {
-                SyncError::Bye { reason: Farewell::NotPublished, .. } => {
-                    NetError::OwnNotPublished { key: shared.own }
-                }
-                error => error.into(),
-            });
+    let result = loop {
+        if session.is_over() {
+            break Ok(());
         }
-    };
-    while !session.is_over() {
         if !may_exchange(replica, given, peer) {
             session.end(Farewell::NotPublished, "", &shared.fetching);
-            result = Err(NetError::NotPublished { key: peer });
-            break;
+            break Err(NetError::NotPublished { key: peer });
         }
         let next_ms = session.next_ms(&shared.fetching);
         let pause = Duration::from_millis(next_ms.saturating_sub(shared.now_ms()));
         let has_output = !session.output().is_empty() || !is_flushed;
-        tokio::select! {
+        let done = tokio::select! {
             read = reader.read(&mut bytes) => match read {
-                Ok(count) if count > 0 => {
-                    let (done, added) = block_in_place(|| {
-                        let before = session.report().added;
-                        let (now_ms, wall_ms) = (shared.now_ms(), wall_ms());
-                        let bytes = &bytes[..count];
-                        let done = session.receive(bytes, replica, &shared.fetching, now_ms, wall_ms);
-                        (done, session.report().added > before)
-                    });
-                    keep(&mut result, done);
-                    if added {
+                Ok(0) => break Err(NetError::Closed),
+                Ok(count) => block_in_place(|| {
+                    let before = session.report().added;
+                    let (now_ms, wall_ms) = (shared.now_ms(), wall_ms());
+                    let bytes = &bytes[..count];
+                    let done = session.receive(bytes, replica, &shared.fetching, now_ms, wall_ms);
+                    if session.report().added > before {
                         shared.changed.send_replace(());
                     }
-                }
-                Ok(_) => {
-                    result = Err(NetError::Closed);
-                    break;
-                }
-                Err(source) => {
-                    result = Err(NetError::Connection { source });
-                    break;
-                }
+                    done
+                }),
+                Err(source) => break Err(NetError::Connection { source }),
             },
             written = push(&mut writer, session.output()), if has_output => match written {
                 Ok(count) => {
                     session.sent(count, shared.now_ms());
                     is_flushed = count == 0;
-                    let done = advance(&mut session, replica, shared);
-                    keep(&mut result, done);
+                    advance(&mut session, replica, shared)
                 }
-                Err(source) => {
-                    result = Err(NetError::Connection { source });
-                    break;
-                }
+                Err(source) => break Err(NetError::Connection { source }),
             },
-            _ = changed.changed() => {
-                let done = advance(&mut session, replica, shared);
-                keep(&mut result, done);
+            _ = changed.changed() => advance(&mut session, replica, shared),
+            () = tokio::time::sleep(pause) => advance(&mut session, replica, shared),
+            () = shared.stopped() => {
+                session.end(Farewell::Stopping, "", &shared.fetching);
+                Ok(())
             }
-            () = tokio::time::sleep(pause) => {
-                let done = advance(&mut session, replica, shared);
-                keep(&mut result, done);
+        };
+        match done {
+            Ok(()) => {}
+            Err(SyncError::Bye { reason: Farewell::NotPublished, .. }) => {
+                break Err(NetError::OwnNotPublished { key: shared.own });
             }
-            () = shared.stopped() => session.end(Farewell::Stopping, "", &shared.fetching),
+            Err(error) => break Err(error.into()),
         }
-    }
+    };
     // What the session claimed is free for others, also if the connection was lost.
     session.end(Farewell::Failed, "", &shared.fetching);
     let lost = matches!(result, Err(NetError::Closed | NetError::Connection { .. }));

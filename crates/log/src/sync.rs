@@ -50,7 +50,9 @@
 
 mod frame;
 pub(crate) mod limits;
+mod open;
 pub(crate) mod replica;
+mod report;
 mod session;
 
 pub use frame::{ENTRIES_BYTES_MAX, Farewell, Frame, Took};
@@ -60,4 +62,5 @@ pub use limits::{
     VALUES_MAX, VALUES_MS, VALUES_MS_MAX, WANT_MAX,
 };
 pub use replica::{Fetching, MemoryReplica, Replica, Taken, begin, piece};
-pub use session::{Mode, Session, SessionReport, SyncError};
+pub use report::{SessionReport, SyncError};
+pub use session::{Mode, Session};

@@ -63,11 +63,11 @@ create_exception!(talaria, StoreError, Error, "The store or the log cannot be re
 
 /// Does the work of a call while other threads of Python run. A panic becomes an exception that
 /// `except Exception` catches.
-pub(crate) fn work<T: Send>(
+pub(crate) fn work<T: Send, E: Into<talaria::Error>>(
     py: Python<'_>,
-    work: impl FnOnce() -> Result<T, talaria::Error> + Send,
+    work: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<T, Raised> {
-    py.detach(|| embed::guarded(work)).map_err(Raised)
+    py.detach(|| embed::guarded(|| work().map_err(Into::into))).map_err(Raised)
 }
 
 /// An error on its way to Python.

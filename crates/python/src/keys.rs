@@ -18,13 +18,7 @@ pub(crate) fn rules(policy: Option<&str>) -> PyResult<Rules> {
 
 /// A secret key for signing.
 #[pyclass(frozen)]
-pub(crate) struct Key(embed::SharedKey);
-
-impl Key {
-    pub(crate) fn inner(&self) -> &embed::SharedKey {
-        &self.0
-    }
-}
+pub(crate) struct Key(pub(crate) embed::SharedKey);
 
 #[pymethods]
 impl Key {
@@ -72,14 +66,8 @@ impl Key {
 /// A store of certificates, or a keyring file.
 #[pyclass(frozen)]
 pub(crate) struct Store {
-    certificates: embed::Certificates,
+    pub(crate) certificates: embed::Certificates,
     path: PathBuf,
-}
-
-impl Store {
-    pub(crate) fn inner(&self) -> &embed::Certificates {
-        &self.certificates
-    }
 }
 
 #[pymethods]

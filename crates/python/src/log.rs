@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use talaria::embed;
 use talaria::log::{
-    self, Content, Edit, Float, Honoured, NewCheckpointer, Operations, SessionReport, Signing,
-    Unreadable, Update, Value,
+    self, Content, Edit, Float, Honoured, NewCheckpointer, SessionReport, Signing, Unreadable,
+    Update, Value,
 };
 use talaria::log_net::ServeOptions;
 
@@ -155,6 +155,20 @@ fn texts(ids: &[log::EntryId]) -> Vec<String> {
 #[pyclass(frozen)]
 pub(crate) struct Log(embed::SharedLog);
 
+impl Log {
+    /// Makes one edit of an object, and returns the identities of the new entries.
+    fn edit(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        object: String,
+        edit: Edit,
+    ) -> Result<Vec<String>, Raised> {
+        let updates = [Update { object, edit }];
+        Ok(texts(&work(py, || self.0.put(&key.0, &updates, Signing::Each))?))
+    }
+}
+
 #[pymethods]
 impl Log {
     /// Makes a log in a folder that is empty or does not exist.
@@ -186,9 +200,8 @@ impl Log {
                 return Err(UsageError::new_err(text));
             }
         };
-        let key = key.inner();
         let create =
-            || embed::SharedLog::create(&path, key, &owners, threshold, &rules, checkpointer);
+            || embed::SharedLog::create(&path, &key.0, &owners, threshold, &rules, checkpointer);
         Ok(Self(work(py, create)?))
     }
 
@@ -214,7 +227,7 @@ impl Log {
     /// The identity of the log.
     #[getter]
     fn id(&self) -> String {
-        self.0.id().to_string()
+        self.0.folder().id().to_string()
     }
 
     /// Opens encrypted values from now on with these secret keys.
@@ -238,8 +251,7 @@ impl Log {
         fields: &str,
         to: Vec<Data>,
     ) -> Result<String, Raised> {
-        let key = key.inner();
-        Ok(work(py, || self.0.encrypt(key, object, fields, &to))?.to_string())
+        Ok(work(py, || self.0.encrypt(&key.0, object, fields, &to))?.to_string())
     }
 
     /// Encrypts values of fields no more.
@@ -250,8 +262,7 @@ impl Log {
         object: &str,
         fields: &str,
     ) -> Result<String, Raised> {
-        let key = key.inner();
-        Ok(work(py, || self.0.stop_encrypting(key, object, fields))?.to_string())
+        Ok(work(py, || self.0.stop_encrypting(&key.0, object, fields))?.to_string())
     }
 
     /// Puts a value into a field, and returns the identities of the new entries.
@@ -260,21 +271,17 @@ impl Log {
         &self,
         py: Python<'_>,
         key: &Key,
-        object: &str,
-        field: &str,
+        object: String,
+        field: String,
         value: Given,
         deletable: bool,
     ) -> Result<Vec<String>, Raised> {
-        let key = key.inner();
-        let put = work(py, || {
-            let update = if deletable {
-                embed::putting_deletable(object, field, &value.0)?
-            } else {
-                embed::putting(object, field, value.0)
-            };
-            self.0.put(key, &[update], Signing::Each)
-        })?;
-        Ok(texts(&put))
+        let edit = if deletable {
+            Edit::PutDeletable(field, work(py, || log::deletable(&value.0))?)
+        } else {
+            Edit::Put(field, value.0)
+        };
+        self.edit(py, key, object, edit)
     }
 
     /// Puts many values with one sync, all or none.
@@ -286,14 +293,11 @@ impl Log {
         updates: Vec<(String, String, Given)>,
         batch: bool,
     ) -> Result<Vec<String>, Raised> {
-        let updates = updates.into_iter();
-        let updates: Vec<Update> = updates
-            .map(|(object, field, value)| embed::putting(&object, &field, value.0))
-            .collect();
+        let update =
+            |(object, field, Given(value))| Update { object, edit: Edit::Put(field, value) };
+        let updates: Vec<Update> = updates.into_iter().map(update).collect();
         let signing = if batch { Signing::Together } else { Signing::Each };
-        let key = key.inner();
-        let put = work(py, || self.0.put(key, &updates, signing))?;
-        Ok(texts(&put))
+        Ok(texts(&work(py, || self.0.put(&key.0, &updates, signing))?))
     }
 
     /// Removes an object, the value of a field, or an element of a set or a list.
@@ -311,9 +315,7 @@ impl Log {
             (None, None) => Edit::Delete,
             (None, Some(_)) => return Err(UsageError::new_err("a value needs its field")),
         };
-        let key = key.inner();
-        let put = work(py, || self.0.put(key, &[Update { object, edit }], Signing::Each))?;
-        Ok(texts(&put))
+        Ok(self.edit(py, key, object, edit)?)
     }
 
     /// Deletes the deletable values of a field for good.
@@ -324,15 +326,12 @@ impl Log {
         object: String,
         field: String,
     ) -> Result<Vec<String>, Raised> {
-        let edit = Edit::DeleteValues(field);
-        let key = key.inner();
-        let put = work(py, || self.0.put(key, &[Update { object, edit }], Signing::Each))?;
-        Ok(texts(&put))
+        self.edit(py, key, object, Edit::DeleteValues(field))
     }
 
     /// Removes deleted values from disk, and returns their number.
     fn compact(&self, py: Python<'_>) -> Result<u64, Raised> {
-        Ok(work(py, || self.0.compact())?.values)
+        Ok(work(py, || self.0.folder().compact(|_| ()))?.values)
     }
 
     /// The content of a field.
@@ -352,7 +351,8 @@ impl Log {
 
     /// The objects: names, and identities.
     fn objects(&self, py: Python<'_>) -> Result<Vec<(Option<String>, ObjectId)>, Raised> {
-        Ok(work(py, || self.0.objects())?.into_iter().map(named).collect())
+        let objects = |log: &log::Log| log.state().objects().map(named).collect();
+        work(py, || self.0.folder().read(objects))
     }
 
     /// The changes of an object or a field, in their order.
@@ -377,21 +377,8 @@ impl Log {
         object: Option<&str>,
         fields: &str,
         operations: &str,
-    ) -> PyResult<String> {
-        let operations = match operations {
-            "all" => Operations::ALL,
-            "changes" => Operations::CHANGES,
-            "fields" => Operations::FIELDS,
-            "objects" => Operations::OBJECTS,
-            "readers" => Operations::READERS,
-            other => {
-                let all = "'all', 'changes', 'fields', 'objects', 'readers'";
-                let text = format!("{other:?} is not one of {all}");
-                return Err(UsageError::new_err(text));
-            }
-        };
-        let key = key.inner();
-        let id = work(py, || self.0.grant(key, cert.as_ref(), object, fields, operations))?;
+    ) -> Result<String, Raised> {
+        let id = work(py, || self.0.grant(&key.0, cert.as_ref(), object, fields, operations))?;
         Ok(id.to_string())
     }
 
@@ -421,13 +408,7 @@ impl Log {
                 return Err(UsageError::new_err(text));
             }
         };
-        let reasons = ["none", "superseded", "compromised", "retired"];
-        let Some(number) = (0u8..).zip(reasons).find(|(_, name)| *name == reason) else {
-            let text = format!("{reason:?} is not one of {}", reasons.join(", "));
-            return Err(UsageError::new_err(text));
-        };
-        let key = key.inner();
-        let revoked = work(py, || self.0.revoke(key, what, &honoured, number.0))?;
+        let revoked = work(py, || self.0.revoke(&key.0, what, &honoured, reason))?;
         Ok(revoked.entry.to_string())
     }
 
@@ -438,8 +419,7 @@ impl Log {
         key: &Key,
         checkpointer: PathBuf,
     ) -> Result<String, Raised> {
-        let key = key.inner();
-        Ok(work(py, || self.0.checkpoint(key, &checkpointer))?.to_string())
+        Ok(work(py, || self.0.checkpoint(&key.0, &checkpointer))?.to_string())
     }
 
     /// The request to witnesses for the last checkpoint.
@@ -450,26 +430,23 @@ impl Log {
 
     /// Adds the cosignatures of a witness, and returns the identity of the entry.
     fn cosign(&self, py: Python<'_>, key: &Key, answer: &str) -> Result<String, Raised> {
-        let key = key.inner();
-        Ok(work(py, || self.0.cosign(key, answer))?.to_string())
+        Ok(work(py, || self.0.cosign(&key.0, answer))?.to_string())
     }
 
     /// Agrees with a grant, a revocation, a choice or a snapshot of another owner.
     fn approve(&self, py: Python<'_>, key: &Key, entry: &str) -> Result<String, Raised> {
-        let key = key.inner();
-        Ok(work(py, || self.0.approve(key, entry))?.to_string())
+        Ok(work(py, || self.0.approve(&key.0, entry))?.to_string())
     }
 
     /// The entries of each fork.
     fn forks(&self, py: Python<'_>) -> Result<Vec<Vec<String>>, Raised> {
-        let forks = work(py, || self.0.forks())?;
+        let forks = work(py, || self.0.folder().read(log::Log::forks))?;
         Ok(forks.iter().map(|fork| texts(&fork.entries)).collect())
     }
 
     /// Chooses the branch with an entry after a fork.
     fn choose(&self, py: Python<'_>, key: &Key, entry: &str) -> Result<String, Raised> {
-        let key = key.inner();
-        Ok(work(py, || self.0.choose(key, entry))?.to_string())
+        Ok(work(py, || self.0.choose(&key.0, entry))?.to_string())
     }
 
     /// The public key of this node.
@@ -486,14 +463,12 @@ impl Log {
         node: &str,
         name: &str,
     ) -> Result<String, Raised> {
-        let key = key.inner();
-        Ok(work(py, || self.0.publish_node(key, node, name))?.to_string())
+        Ok(work(py, || self.0.publish_node(&key.0, node, name))?.to_string())
     }
 
     /// Ends the key of a node, and returns the identities of the entries.
     fn end_node(&self, py: Python<'_>, key: &Key, node: &str) -> Result<Vec<String>, Raised> {
-        let key = key.inner();
-        Ok(texts(&work(py, || self.0.end_node(key, node))?))
+        Ok(texts(&work(py, || self.0.end_node(&key.0, node))?))
     }
 
     /// Exchanges entries with another node, once.
@@ -540,8 +515,7 @@ impl Log {
 
     /// Signs a snapshot, and returns its identity.
     fn snapshot(&self, py: Python<'_>, key: &Key) -> Result<String, Raised> {
-        let key = key.inner();
-        Ok(work(py, || self.0.snapshot(key))?.to_string())
+        Ok(work(py, || self.0.snapshot(&key.0))?.to_string())
     }
 
     /// Writes the last snapshot that is in force to a new file, and returns its identity.
@@ -561,7 +535,7 @@ impl Log {
 
     /// Verifies the log again from its bytes on disk.
     fn verify(&self, py: Python<'_>) -> Result<LogCheck, Raised> {
-        work(py, || self.0.verify()).map(LogCheck)
+        work(py, || self.0.folder().verify()).map(LogCheck)
     }
 
     /// Figures of the log.
@@ -582,7 +556,7 @@ impl Log {
     }
 
     fn __repr__(&self) -> String {
-        format!("<talaria.Log {}>", self.0.path().display())
+        format!("<talaria.Log {}>", self.0.folder().path().display())
     }
 }
 
@@ -682,40 +656,43 @@ impl LogWatcher {
 
 /// A witness, which cosigns checkpoints of logs of others.
 #[pyclass(frozen)]
-pub(crate) struct Witness(embed::SharedWitness);
+pub(crate) struct Witness(log::WitnessFolder);
 
 #[pymethods]
 impl Witness {
     /// Makes a witness with a new key in a folder that does not exist.
     #[staticmethod]
     fn create(py: Python<'_>, path: PathBuf, name: &str) -> Result<Self, Raised> {
-        work(py, || embed::SharedWitness::create(&path, name)).map(Self)
+        work(py, || log::WitnessFolder::create(&path, name)).map(Self)
     }
 
     /// Opens the witness in a folder.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self, Raised> {
-        work(py, || embed::SharedWitness::open(&path)).map(Self)
+        work(py, || log::WitnessFolder::open(&path)).map(Self)
     }
 
     /// The public key.
     #[getter]
     fn key(&self) -> String {
-        self.0.key()
+        self.0.public().to_string()
     }
 
     /// Lets the witness cosign a log, and returns its origin.
     fn trust(&self, py: Python<'_>, checkpointer: PathBuf) -> Result<String, Raised> {
-        work(py, || self.0.trust(&checkpointer))
+        work(py, || {
+            let key = log::read_public_note_key(&checkpointer)?;
+            self.0.trust(&key).map(|()| key.name)
+        })
     }
 
     /// Cosigns the checkpoint of a request, and returns the answer.
     fn cosign(&self, py: Python<'_>, request: &str) -> Result<String, Raised> {
-        work(py, || self.0.cosign(request))
+        work(py, || embed::witness_cosign(&self.0, request))
     }
 
     fn __repr__(&self) -> String {
-        format!("<talaria.Witness {}>", self.0.key())
+        format!("<talaria.Witness {}>", self.key())
     }
 }
 

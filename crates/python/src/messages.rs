@@ -39,7 +39,7 @@ impl Sealer {
         data: Data,
         sign_with: Option<PyRef<'_, Key>>,
     ) -> Result<Bound<'py, PyBytes>, Raised> {
-        let key = sign_with.as_ref().map(|key| key.inner());
+        let key = sign_with.as_ref().map(|key| &key.0);
         let sealed = work(py, || match key {
             Some(key) => embed::seal_signed(&self.0, data.as_ref(), key),
             None => Ok(self.0.seal(data.as_ref())?),
@@ -93,7 +93,7 @@ impl Opener {
     ) -> Result<(Bound<'py, PyBytes>, Vec<Verification>), Raised> {
         let (plain, reports) = work(py, || {
             let signers = signers.as_deref().map(embed::fingerprints).transpose()?;
-            self.0.open_verified(data.as_ref(), verifier.inner(), signers.as_deref())
+            self.0.open_verified(data.as_ref(), &verifier.0, signers.as_deref())
         })?;
         Ok((PyBytes::new(py, &plain), reports.into_iter().map(Verification::from).collect()))
     }

@@ -10,13 +10,7 @@ use crate::keys::{Store, rules};
 
 /// Checks detached signatures with given certificates or those of a store.
 #[pyclass(frozen)]
-pub(crate) struct Verifier(embed::SharedVerifier);
-
-impl Verifier {
-    pub(crate) fn inner(&self) -> &embed::SharedVerifier {
-        &self.0
-    }
-}
+pub(crate) struct Verifier(pub(crate) embed::SharedVerifier);
 
 #[pymethods]
 impl Verifier {
@@ -37,7 +31,7 @@ impl Verifier {
                 return Err(UsageError::new_err("a store has its own policy"));
             }
             (None, Some(store)) => {
-                let store = store.inner();
+                let store = &store.certificates;
                 Self(work(py, || embed::SharedVerifier::with_store(store))?)
             }
             _ => return Err(UsageError::new_err("a verifier takes certs or a store")),

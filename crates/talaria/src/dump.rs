@@ -18,7 +18,7 @@ use talaria_disk::{
     FolderLock, WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder,
 };
 
-use crate::error::Error;
+use crate::error::{Error, failed};
 use crate::export::{Chosen, Exported, OnDamage, Signatures, Skipped, each};
 use crate::progress::Monitor;
 use crate::stores::Stores;
@@ -428,10 +428,6 @@ fn time(seconds: u32) -> String {
 
 fn refuse(folder: &Path, what: &'static str) -> Error {
     Error::Dump { folder: folder.to_owned(), what }
-}
-
-fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::Io { action, name: path.display().to_string(), source }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Errors of the operations.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use talaria_cert::ErrorKind;
 use talaria_gnupg::GnupgError;
@@ -412,6 +412,11 @@ pub fn describe(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// The error for a failed operation on a file or folder.
+pub(crate) fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::Io { action, name: path.display().to_string(), source }
 }
 
 /// The error for a failed operation on the key `name`.

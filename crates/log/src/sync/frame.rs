@@ -96,6 +96,19 @@ pub struct Took {
     pub ahead: u32,
 }
 
+impl Took {
+    /// This report, with the entries of an earlier one.
+    pub(super) fn after(self, earlier: &Self) -> Self {
+        Self {
+            added: self.added.saturating_add(earlier.added),
+            known: self.known.saturating_add(earlier.known),
+            waiting: self.waiting.saturating_add(earlier.waiting),
+            ahead: self.ahead.saturating_add(earlier.ahead),
+            ..self
+        }
+    }
+}
+
 /// A frame that was read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Frame<'a> {
@@ -147,10 +160,9 @@ pub(crate) mod kind {
     pub(crate) const VALUES: u8 = 9;
 }
 
-/// The longest content of a kind of frame in bytes. `None` for a kind that does not exist.
-#[must_use]
-pub(crate) fn content_max(of: u8) -> Option<usize> {
-    Some(match of {
+/// Checks the length of the content of a kind of frame in bytes.
+pub(super) fn check_length(of: u8, length: usize) -> Result<(), Malformed> {
+    let limit = match of {
         kind::HELLO => 37,
         kind::HEADS => 9 + FRAME_IDS_MAX * 32,
         kind::WANT => 1 + FRAME_IDS_MAX * 32,
@@ -160,8 +172,13 @@ pub(crate) fn content_max(of: u8) -> Option<usize> {
         kind::ALIVE => 0,
         kind::BYE => 1 + BYE_TEXT_MAX,
         kind::VALUES => FRAME_IDS_MAX * 32,
-        _ => return None,
-    })
+        _ => return Err(Malformed::Field("kind of a frame")),
+    };
+    if length > limit {
+        let (found, limit) = (length as u64, limit as u64);
+        return Err(Malformed::Limit { what: "frame", found, limit });
+    }
+    Ok(())
 }
 
 fn flag(fields: &mut Fields<'_>) -> Result<bool, Malformed> {
@@ -174,10 +191,6 @@ fn flag(fields: &mut Fields<'_>) -> Result<bool, Malformed> {
 
 /// The identities that take the rest.
 fn rest(fields: &mut Fields<'_>) -> Result<Vec<EntryId>, Malformed> {
-    if fields.0.len() > FRAME_IDS_MAX * 32 {
-        let (found, limit) = (fields.0.len() as u64 / 32, FRAME_IDS_MAX as u64);
-        return Err(Malformed::Limit { what: "identities", found, limit });
-    }
     let mut ids = Vec::with_capacity(fields.0.len() / 32);
     while !fields.0.is_empty() {
         ids.push(fields.id()?);
@@ -195,11 +208,7 @@ impl<'a> Frame<'a> {
     ///
     /// [`Malformed`].
     pub fn read(of: u8, content: &'a [u8]) -> Result<Self, Malformed> {
-        let limit = content_max(of).ok_or(Malformed::Field("kind of a frame"))?;
-        if content.len() > limit {
-            let (found, limit) = (content.len() as u64, limit as u64);
-            return Err(Malformed::Limit { what: "frame", found, limit });
-        }
+        check_length(of, content.len())?;
         let mut fields = Fields(content);
         let frame = match of {
             kind::HELLO => {
@@ -210,19 +219,16 @@ impl<'a> Frame<'a> {
             }
             kind::HEADS => {
                 let (number, is_last) = (fields.u64()?, flag(&mut fields)?);
-                return Ok(Self::Heads { number, is_last, ids: rest(&mut fields)? });
+                Self::Heads { number, is_last, ids: rest(&mut fields)? }
             }
-            kind::WANT => {
-                let is_last = flag(&mut fields)?;
-                return Ok(Self::Want { is_last, ids: rest(&mut fields)? });
-            }
-            kind::VALUES => return Ok(Self::Values(rest(&mut fields)?)),
+            kind::WANT => Self::Want { is_last: flag(&mut fields)?, ids: rest(&mut fields)? },
+            kind::VALUES => Self::Values(rest(&mut fields)?),
             kind::ENTRIES => {
                 let mut records = Vec::new();
                 while !fields.0.is_empty() {
                     records.push(fields.part(4, RECORD_BYTES_MAX, "record")?);
                 }
-                return Ok(Self::Entries(records));
+                Self::Entries(records)
             }
             kind::END => Self::End { more: flag(&mut fields)? },
             kind::TOOK => Self::Took(Took {

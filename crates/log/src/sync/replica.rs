@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::limits::{LACKING_MAX, PIECE_BYTES, VALUES_MAX, WANT_MAX};
 use crate::log::error::GenesisError;
@@ -352,10 +352,6 @@ struct Claim {
 const CLAIMS_MAX: usize = 65_536;
 
 impl Fetching {
-    fn claims(&self) -> MutexGuard<'_, HashMap<EntryId, Claim>> {
-        self.0.lock()
-    }
-
     /// Claims those of some heads that no other session is fetching, and returns them.
     pub(super) fn claim(
         &self,
@@ -364,7 +360,7 @@ impl Fetching {
         until_ms: u64,
         now_ms: u64,
     ) -> Vec<EntryId> {
-        let mut claims = self.claims();
+        let mut claims = self.0.lock();
         let is_free = |claim: &Claim| claim.session == session || claim.until_ms <= now_ms;
         let free = heads.iter().filter(|id| claims.get(id).is_none_or(is_free));
         let free: Vec<EntryId> = free.copied().collect();
@@ -378,18 +374,18 @@ impl Fetching {
 
     /// The time from which a head may be fetched, if another session is doing it.
     pub(super) fn until(&self, id: &EntryId) -> Option<u64> {
-        self.claims().get(id).map(|claim| claim.until_ms)
+        self.0.lock().get(id).map(|claim| claim.until_ms)
     }
 
     /// Renews the claims of a session.
     pub(super) fn renew(&self, session: u64, until_ms: u64) {
-        let mut claims = self.claims();
+        let mut claims = self.0.lock();
         let theirs = claims.values_mut().filter(|claim| claim.session == session);
         theirs.for_each(|claim| claim.until_ms = until_ms);
     }
 
     /// Ends the claims of a session. A session does so itself when it ends.
     pub fn release(&self, session: u64) {
-        self.claims().retain(|_, claim| claim.session != session);
+        self.0.lock().retain(|_, claim| claim.session != session);
     }
 }

@@ -5,10 +5,15 @@ use std::time::SystemTime;
 
 use crate::error::Error;
 
+/// The current time in milliseconds since 1970.
+pub(super) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The current time in seconds since 1970.
 pub(super) fn now() -> u32 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
+    u32::try_from(now_ms() / 1000).unwrap_or(u32::MAX)
 }
 
 /// Runs the work of a call from another language. A panic is a bug in talaria, and the caller gets

@@ -5,34 +5,27 @@ use std::io::{BufReader, BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use talaria_disk::{NewFile, Readers};
 use talaria_log::{
-    Action, Change, Compacted, Content, DataAction, Edit, EntryId, EpochKeys, FolderReplica,
-    Follower, ForkEvidence, Honoured, Imported, KeyName, Log, LogError, LogFolder, Maker,
-    MergeRule, NewCheckpointer, NodeKey, ObjectInfo, Operations, Pattern, ProofFiles,
-    SessionReport, Signing, SnapshotFile, Standing, Target, Update, UpdateError, Value, Verified,
-    WitnessFolder, deletable, read_note_key, read_public_note_key,
+    Action, Change, Content, DataAction, EntryId, EpochKeys, FolderReplica, Follower, Honoured,
+    Imported, KeyName, Log, LogError, LogFolder, Maker, MergeRule, NewCheckpointer, NodeKey,
+    Operations, Pattern, ProofFiles, SessionReport, Signing, SnapshotFile, Standing, Target,
+    Update, UpdateError, Value, WitnessFolder, read_note_key,
 };
 use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::{MessageError, Recipients, Rules, Secrets};
 
-use crate::embed::call::now;
+use crate::embed::call::{now, now_ms};
 use crate::embed::input::{parse_all, secret_keys};
 use crate::embed::key::SharedKey;
-use crate::error::Error;
+use crate::error::{Error, failed};
 use crate::log_session::{
     NewGrant, NewLog, Revoked, chain_of, log_certificate, log_grant, log_revoke,
 };
-
-/// The current time in milliseconds since 1970.
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-}
 
 fn usage(text: &'static str) -> Error {
     MessageError::Usage(text).into()
@@ -258,7 +251,7 @@ impl SharedLog {
         expected: Option<&str>,
     ) -> Result<(Self, Imported), Error> {
         let expected = expected.map(entry_id).transpose()?;
-        let (mut input, name) = read(file)?;
+        let (mut input, name) = open(file)?;
         let (log, imported) = LogFolder::receive(folder, &mut input, &name, expected, now_ms())?;
         Ok((Self::of(log), imported))
     }
@@ -285,6 +278,15 @@ impl SharedLog {
 
     fn keys(&self) -> Arc<EpochKeys> {
         Arc::clone(&self.keys.read())
+    }
+
+    /// Reads the log with the keys that open encrypted values.
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Log, &EpochKeys) -> Result<T, UpdateError>,
+    ) -> Result<T, Error> {
+        let keys = self.keys();
+        Ok(self.log.read(|log| read(log, &keys))?.map_err(LogError::from)?)
     }
 
     /// Encrypts values of the fields of `object` that match a pattern from now on, to the
@@ -326,16 +328,10 @@ impl SharedLog {
         key.write(|maker| Ok(self.log.stop_encrypting(maker, object, &fields, now_ms())?))
     }
 
-    /// The identity of the log.
+    /// The folder of the log, for what needs neither a key nor the time.
     #[must_use]
-    pub fn id(&self) -> EntryId {
-        self.log.id()
-    }
-
-    /// The folder.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.log.path()
+    pub fn folder(&self) -> &LogFolder {
+        &self.log
     }
 
     /// Writes updates by the owner of `key` with one sync, all or none, and returns the identities
@@ -362,11 +358,11 @@ impl SharedLog {
     }
 
     /// Lets the owner of the certificate `cert` change `object`, or all objects, and the fields
-    /// that match the pattern.
+    /// that match the pattern. `operations` is `all`, `changes`, `fields`, `objects` or `readers`.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if `cert` is not one certificate, or the pattern is none;
+    /// [`Error::Message`] if `cert` is not one certificate, or a text is none of these;
     /// [`Error::LogAlgorithm`]; [`Error::Log`].
     pub fn grant(
         &self,
@@ -374,8 +370,16 @@ impl SharedLog {
         cert: &[u8],
         object: Option<&str>,
         fields: &str,
-        operations: Operations,
+        operations: &str,
     ) -> Result<EntryId, Error> {
+        let operations = match operations {
+            "all" => Operations::ALL,
+            "changes" => Operations::CHANGES,
+            "fields" => Operations::FIELDS,
+            "objects" => Operations::OBJECTS,
+            "readers" => Operations::READERS,
+            _ => return Err(usage("operations are all, changes, fields, objects or readers")),
+        };
         let certs = parse_all(&[cert])?;
         let [cert] = &certs[..] else { return Err(usage("a grant is for one certificate")) };
         let grant = NewGrant {
@@ -389,18 +393,23 @@ impl SharedLog {
     }
 
     /// Ends a grant, by its identity, or an author, by the fingerprint of the certificate.
-    /// `honoured` says what counts of it.
+    /// `honoured` says what counts of it. The reason is `none`, `superseded`, `compromised` or
+    /// `retired`.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if `what` is neither, or the reason is not 0 to 3; [`Error::Log`].
+    /// [`Error::Message`] if `what` is neither, or the reason is no other; [`Error::Log`].
     pub fn revoke(
         &self,
         key: &SharedKey,
         what: &str,
         honoured: &Honoured,
-        reason: u8,
+        reason: &str,
     ) -> Result<Revoked, Error> {
+        let reasons = ["none", "superseded", "compromised", "retired"];
+        let Some((reason, _)) = (0..).zip(reasons).find(|(_, name)| *name == reason) else {
+            return Err(usage("a reason is none, superseded, compromised or retired"));
+        };
         let target = if let Some(grant) = self.log.read(|log| log_grant(log, what))? {
             Target::Grant(grant)
         } else {
@@ -578,12 +587,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn get(&self, object: &str, field: &str) -> Result<Option<Content>, Error> {
-        let keys = self.keys();
-        let found = self.log.read(|log| {
-            let object = log.find_object(object)?;
-            Ok::<_, UpdateError>(keys.field(log, object, field))
-        })?;
-        Ok(found.map_err(LogError::from)?)
+        self.read(|log, keys| Ok(keys.field(log, log.find_object(object)?, field)))
     }
 
     /// The fields of an object with their contents.
@@ -592,22 +596,11 @@ impl SharedLog {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn fields(&self, object: &str) -> Result<Vec<(String, Content)>, Error> {
-        let keys = self.keys();
-        let found = self.log.read(|log| {
+        self.read(|log, keys| {
             let id = log.find_object(object)?;
             log.state().object(id).ok_or_else(|| UpdateError::NoObject(object.to_owned()))?;
-            Ok::<_, UpdateError>(keys.fields(log, id))
-        })?;
-        Ok(found.map_err(LogError::from)?)
-    }
-
-    /// The objects that are not deleted.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Log`].
-    pub fn objects(&self) -> Result<Vec<ObjectInfo>, Error> {
-        Ok(self.log.read(|log| log.state().objects().collect())?)
+            Ok(keys.fields(log, id))
+        })
     }
 
     /// The changes of an object, or of one field of it, in the order of the merge rules.
@@ -616,41 +609,10 @@ impl SharedLog {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn history(&self, object: &str, field: Option<&str>) -> Result<Vec<HistoryEntry>, Error> {
-        let keys = self.keys();
-        let found = self.log.read(|log| {
-            let object = log.find_object(object)?;
-            let history = log.history(object, field);
-            let entry = |(id, _)| HistoryEntry::of(log, &keys, &id);
-            Ok::<_, UpdateError>(history.into_iter().filter_map(entry).collect::<Vec<_>>())
-        })?;
-        Ok(found.map_err(LogError::from)?)
-    }
-
-    /// The forks: entries of one author at one place.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Log`].
-    pub fn forks(&self) -> Result<Vec<ForkEvidence>, Error> {
-        Ok(self.log.read(talaria_log::Log::forks)?)
-    }
-
-    /// Verifies the log again from its bytes on disk.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Log`].
-    pub fn verify(&self) -> Result<Verified, Error> {
-        Ok(self.log.verify()?)
-    }
-
-    /// Removes deleted values from disk.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Log`].
-    pub fn compact(&self) -> Result<Compacted, Error> {
-        Ok(self.log.compact(|_| ())?)
+        self.read(|log, keys| {
+            let history = log.history(log.find_object(object)?, field).into_iter();
+            Ok(history.filter_map(|(id, _)| HistoryEntry::of(log, keys, &id)).collect())
+        })
     }
 
     /// Writes all entries to a new file, and returns their number.
@@ -659,15 +621,7 @@ impl SharedLog {
     ///
     /// [`Error::Io`] if there is a file of this name, or it cannot be written; [`Error::Log`].
     pub fn export(&self, file: &Path) -> Result<u64, Error> {
-        let failed =
-            |source| Error::Io { action: "write", name: file.display().to_string(), source };
-        let new = NewFile::beginning(file).map_err(failed)?;
-        let mut out = BufWriter::new(new.file());
-        let exported = self.log.export(&mut out, file)?;
-        out.flush().map_err(failed)?;
-        drop(out);
-        new.keep(Readers::Usual).map_err(failed)?;
-        Ok(exported.entries)
+        Ok(write_new(file, |out| self.log.export(out, file))?.entries)
     }
 
     /// Signs a snapshot of all that this node has, and returns its identity. Only owners do this.
@@ -686,17 +640,11 @@ impl SharedLog {
     /// [`Error::Io`] if there is a file of this name, or it cannot be written; [`Error::Log`] if no
     /// snapshot is in force.
     pub fn export_snapshot(&self, file: &Path) -> Result<EntryId, Error> {
-        let failed =
-            |source| Error::Io { action: "write", name: file.display().to_string(), source };
-        let snapshots = self.log.read(talaria_log::Log::snapshots)?;
+        let snapshots = self.log.read(Log::snapshots)?;
         let last = snapshots.iter().rev().find(|snapshot| snapshot.is_in_force);
         // The last one says why it is not.
         let id = last.or(snapshots.last()).map_or(EntryId::NONE, |snapshot| snapshot.entry);
-        let new = NewFile::beginning(file).map_err(failed)?;
-        let mut out = BufWriter::new(new.file());
-        self.log.write_snapshot(&id, &mut out, file)?;
-        drop(out);
-        new.keep(Readers::Usual).map_err(failed)?;
+        write_new(file, |out| self.log.write_snapshot(&id, out, file))?;
         Ok(id)
     }
 
@@ -706,7 +654,7 @@ impl SharedLog {
     ///
     /// [`Error::Io`]; [`Error::Log`]. Entries that were taken before stay.
     pub fn import(&self, file: &Path) -> Result<Imported, Error> {
-        let (mut input, name) = read(file)?;
+        let (mut input, name) = open(file)?;
         Ok(self.log.import(&mut input, &name, now_ms())?)
     }
 
@@ -716,8 +664,7 @@ impl SharedLog {
     ///
     /// [`Error::Io`]; [`Error::Log`].
     pub fn export_pgp(&self, folder: &Path) -> Result<ProofFiles, Error> {
-        let failed =
-            |source| Error::Io { action: "make", name: folder.display().to_string(), source };
+        let failed = |source| failed("make", folder, source);
         fs::create_dir_all(folder).map_err(failed)?;
         if fs::read_dir(folder).map_err(failed)?.next().is_some() {
             return Err(LogError::Occupied { path: folder.to_owned() }.into());
@@ -746,58 +693,6 @@ impl SharedLog {
     }
 }
 
-/// A witness in a folder, which cosigns checkpoints of logs of others. All threads of a program
-/// share it, and no other process can open it meanwhile.
-pub struct SharedWitness(WitnessFolder);
-
-impl SharedWitness {
-    /// Makes a witness with a new key in a folder that does not exist.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Witness`].
-    pub fn create(folder: &Path, name: &str) -> Result<Self, Error> {
-        Ok(Self(WitnessFolder::create(folder, name)?))
-    }
-
-    /// Opens a witness, and waits until no other process has it open.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Witness`].
-    pub fn open(folder: &Path) -> Result<Self, Error> {
-        Ok(Self(WitnessFolder::open(folder)?))
-    }
-
-    /// The public key of the witness, as a line.
-    #[must_use]
-    pub fn key(&self) -> String {
-        self.0.public().to_string()
-    }
-
-    /// Lets the witness cosign a log, by the file with the public key of its checkpointer. Returns
-    /// the origin of the log.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Witness`].
-    pub fn trust(&self, checkpointer: &Path) -> Result<String, Error> {
-        let key = read_public_note_key(checkpointer)?;
-        self.0.trust(&key)?;
-        Ok(key.name)
-    }
-
-    /// Cosigns the checkpoint of a request, and returns the answer. The witness remembers the
-    /// checkpoint, on disk, before this returns.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Witness`] if the checkpoint does not follow the one that the witness cosigned last.
-    pub fn cosign(&self, request: &str) -> Result<String, Error> {
-        Ok(self.0.cosign(request, "the request", now_ms() / 1000)?.to_string())
-    }
-}
-
 /// The file of a snapshot, checked. It needs no log.
 pub struct SharedSnapshot(SnapshotFile);
 
@@ -809,7 +704,7 @@ impl SharedSnapshot {
     /// [`Error::Io`]; [`Error::Log`] if enough owners have not signed what is in the file.
     pub fn open(file: &Path, log: &str) -> Result<Self, Error> {
         let log = entry_id(log)?;
-        let (mut input, name) = read(file)?;
+        let (mut input, name) = open(file)?;
         let read = SnapshotFile::read(&mut input, log);
         Ok(Self(read.map_err(|source| LogError::Snapshot { name, source })?))
     }
@@ -853,6 +748,16 @@ impl SharedKey {
     }
 }
 
+/// Cosigns the checkpoint of a request, and returns the answer. The witness remembers the
+/// checkpoint, on disk, before this returns.
+///
+/// # Errors
+///
+/// [`Error::Witness`] if the checkpoint does not follow the one that the witness cosigned last.
+pub fn witness_cosign(witness: &WitnessFolder, request: &str) -> Result<String, Error> {
+    Ok(witness.cosign(request, "the request", now_ms() / 1000)?.to_string())
+}
+
 /// The keys of epochs that secret keys open.
 fn epoch_keys<K: AsRef<[u8]>, P: AsRef<[u8]>>(
     keys: &[K],
@@ -874,8 +779,7 @@ fn exchange(
     peer: Option<&str>,
 ) -> Result<Synced, Error> {
     let peer = peer.map(node_public).transpose()?;
-    let failed = |source| Error::Io { action: "make", name: folder.display().to_string(), source };
-    fs::create_dir_all(folder).map_err(failed)?;
+    fs::create_dir_all(folder).map_err(|source| failed("make", folder, source))?;
     let secret = NodeSecret::of_folder(folder)?;
     let mut synced = talaria_log_net::sync(replica, &secret, peer, address, &Stop::default())?;
     std::mem::replace(&mut synced.result, Ok(()))?;
@@ -887,26 +791,22 @@ fn entry_id(text: &str) -> Result<EntryId, Error> {
 }
 
 /// An opened file, and its name.
-fn read(file: &Path) -> Result<(BufReader<File>, String), Error> {
-    let name = file.display().to_string();
-    match File::open(file) {
-        Ok(opened) => Ok((BufReader::new(opened), name)),
-        Err(source) => Err(Error::Io { action: "open", name, source }),
-    }
+fn open(file: &Path) -> Result<(BufReader<File>, String), Error> {
+    let opened = File::open(file).map_err(|source| failed("open", file, source))?;
+    Ok((BufReader::new(opened), file.display().to_string()))
 }
 
-/// An update that puts a value.
-#[must_use]
-pub fn putting(object: &str, field: &str, value: Value) -> Update {
-    Update { object: object.to_owned(), edit: Edit::Put(field.to_owned(), value) }
-}
-
-/// An update that puts a value that can be deleted for good later.
-///
-/// # Errors
-///
-/// [`Error::Log`] if the system gives no random numbers.
-pub fn putting_deletable(object: &str, field: &str, value: &Value) -> Result<Update, Error> {
-    let edit = Edit::PutDeletable(field.to_owned(), deletable(value)?);
-    Ok(Update { object: object.to_owned(), edit })
+/// Writes a file that does not exist. It appears when it is whole.
+fn write_new<T>(
+    file: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> Result<T, LogError>,
+) -> Result<T, Error> {
+    let failed = |source| failed("write", file, source);
+    let new = NewFile::beginning(file).map_err(failed)?;
+    let mut out = BufWriter::new(new.file());
+    let written = write(&mut out)?;
+    out.flush().map_err(failed)?;
+    drop(out);
+    new.keep(Readers::Usual).map_err(failed)?;
+    Ok(written)
 }

@@ -17,8 +17,8 @@ use talaria_message::openpgp;
 use talaria_store::{IngestOutcome, StoreError};
 use talaria_trust::Level;
 
-use crate::error::{Error, of_make};
-use crate::keys::key_store::{EXTENSION, KeyStore, UNFINISHED, failed, serialized};
+use crate::error::{Error, failed, of_make};
+use crate::keys::key_store::{EXTENSION, KeyStore, UNFINISHED, serialized};
 use crate::keys::public::public;
 use crate::stores::Stores;
 

@@ -12,7 +12,7 @@ use talaria_message::make::{Protection, is_stub, protected, with_secrets};
 use talaria_message::{openpgp, read_cert, read_certs, unsupported_cert};
 use talaria_store::Query;
 
-use crate::error::{Error, of_make};
+use crate::error::{Error, failed, of_make};
 use crate::keys::public::{refused, summary};
 use crate::keys::questions::names;
 use crate::parsed::described;
@@ -359,8 +359,4 @@ fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
         return Err(Error::Exposed { path: path.to_owned(), mode });
     }
     Ok(())
-}
-
-pub(super) fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::Io { action, name: path.display().to_string(), source }
 }
