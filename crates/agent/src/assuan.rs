@@ -63,7 +63,12 @@ impl Connection {
             ("DBUS_SESSION_BUS_ADDRESS", "putenv=DBUS_SESSION_BUS_ADDRESS"),
         ];
         for (variable, option) in variables {
-            let Ok(value) = std::env::var(variable) else { continue };
+            let value = std::env::var(variable).ok().or_else(|| {
+                // As GnuPG does. Without it, a prompt on a terminal finds no terminal.
+                let own = rustix::termios::ttyname(std::io::stdin(), Vec::new());
+                own.ok().filter(|_| variable == "GPG_TTY")?.into_string().ok()
+            });
+            let Some(value) = value else { continue };
             if value.is_empty() || value.contains(char::is_control) {
                 continue;
             }

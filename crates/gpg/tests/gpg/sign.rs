@@ -224,6 +224,7 @@ fn keys_are_refused_as_gpg_refuses_them() {
         "--batch -b --personal-digest-preferences SHA512 -u alice data",
         "--batch -b --pinentry-mode loopback data",
         "--batch -b --include-key-block data",
+        "--batch -b --ttyname /dev/pts/9 data",
         "--batch -b --ask-sig-expire data",
         "--batch --passphrase-fd 0 -b data",
         "--batch -v -b data",
