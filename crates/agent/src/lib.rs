@@ -316,7 +316,7 @@ fn unpadded(block: &[u8]) -> Result<&[u8], AgentError> {
 /// The keygrip of a key, by which the agent names it; `None` for a kind of key that it cannot have.
 #[must_use]
 pub fn keygrip(key: &Key<PublicParts, UnspecifiedRole>) -> Option<Keygrip> {
-    with_stored(key, |key| key.keygrip()).flatten()
+    with_stored(key, |key: &talaria_cert::Key<'_>| talaria_cert::Key::keygrip(key)).flatten()
 }
 
 /// The home directory of GnuPG; `None` if only GnuPG knows it.

@@ -12,7 +12,6 @@ use crate::gpg::config::{self, Choice};
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Shown;
 use crate::gpg::sealing::Sealing;
-use crate::gpg::sign::Form;
 use crate::gpg::table::{Encrypting, Meaning, OPTIONS};
 use crate::gpg::web::{Model, Web};
 use crate::keyid::KeyidFormat;
@@ -40,6 +39,15 @@ pub(crate) enum Task {
     Warranty,
     Dump,
     Table,
+}
+
+/// Which form a signature has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Form {
+    /// Apart from the data.
+    Detached,
+    /// Around a text that stays readable.
+    Clear,
 }
 
 /// The options.

@@ -15,19 +15,11 @@ use talaria_message::{
 use crate::code::{Code, Exit};
 use crate::gpg::ends::{self, Counted, Input, Output};
 use crate::gpg::handover::Reason;
+use crate::gpg::request::Form;
 use crate::gpg::signers::{Signer, Signers};
 use crate::gpg::start::Started;
 use crate::gpg::verify::alone;
 use crate::progress::Progress;
-
-/// Which form a signature has.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
-    /// Apart from the data.
-    Detached,
-    /// Around a text that stays readable.
-    Clear,
-}
 
 /// A signature whose keys were looked for.
 pub(crate) struct Signature {

@@ -14,6 +14,7 @@ use crate::gpg::handover::Reason;
 use crate::gpg::list::Issuers;
 use crate::gpg::names::Name;
 use crate::gpg::recipients::considered;
+use crate::gpg::request::Settings;
 use crate::gpg::secrets::Secrets;
 use crate::gpg::start::Started;
 use crate::keyblock::{KeyState, Keyblock, damage};
@@ -25,7 +26,7 @@ use crate::time;
 /// The purpose of signing in GnuPG's numbers.
 const SIGNS: u32 = 1;
 
-/// GnuPG's numbers of algorithms: RSA, ECDSA and EdDSA sign here.
+/// GnuPG's numbers of the algorithms that sign here.
 const RSA: u8 = 1;
 const ECDSA: u8 = 19;
 const EDDSA: u8 = 22;
@@ -201,7 +202,7 @@ fn signer(
     keyblock: &Keyblock,
     state: &KeyState,
     user_id: Option<&[u8]>,
-    settings: &crate::gpg::request::Settings,
+    settings: &Settings,
 ) -> Result<Signer, Reason> {
     let unsupported = |_| needs("by a key of such a kind");
     let public = read_key(&state.body).map_err(unsupported)?;

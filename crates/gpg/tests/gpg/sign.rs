@@ -144,7 +144,7 @@ fn signatures_are_those_of_gpg() {
         same(&desk, 0, &format!("-o - -bau {name} data"));
     }
     // git gives the content on the standard input, and reads the status on its error output.
-    for input in [&b""[..], b"tree 1\nauthor A\n\nmessage\n", &[0; 200_000]] {
+    for input in [&b""[..], b"tree 1\nauthor A\n\nmessage\n", &vec![0; 200_000]] {
         let ran = same_with(&desk, &["-bsau", &bob], input);
         desk.put("ours.sig", ran.out);
         assert_eq!(desk.their_gpg(&["--verify", "ours.sig", "-"], input).code, 0);
