@@ -63,9 +63,17 @@ pub fn gpg(arguments: &[OsString]) -> u8 {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or(FAILED)
 }
 
+/// Keeps the verifier of certificates from starting a thread for each core: there is one
+/// certificate.
+fn alone() {
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
+    let _ = alone.build_global();
+}
+
 /// Does what is asked for.
 fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
     let Request { task, settings, words, has_stopped } = request;
+    alone();
     Ok(match task {
         Task::Help => print(&about::help(&settings.home)),
         Task::Version => print(&about::version(&settings.home, settings.verbose > 0)),

@@ -20,7 +20,6 @@ use crate::gpg::preferred;
 use crate::gpg::recipients::{Recipient, Recipients};
 use crate::gpg::sealing::Sealing;
 use crate::gpg::start::Started;
-use crate::gpg::verify::alone;
 use crate::progress::Progress;
 
 /// GnuPG writes the length of no longer content, in bytes.
@@ -101,7 +100,6 @@ impl Encryption {
     pub(crate) fn write(self, started: &Started) -> Result<(), Exit> {
         let Started { session, settings, .. } = started;
         started.begin();
-        alone();
         if let Some(number) = settings.sealing.passphrase {
             pass_line(number);
         }

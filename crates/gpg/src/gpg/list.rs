@@ -19,7 +19,6 @@ use crate::gpg::manner::Manner;
 use crate::gpg::names::Name;
 use crate::gpg::secrets::{Secrets, as_secret};
 use crate::gpg::start::Started;
-use crate::gpg::verify::alone;
 use crate::keyblock::{Keyblock, damage, keys_of};
 use crate::session::Session;
 
@@ -115,7 +114,6 @@ impl Listing {
     pub(crate) fn write(&self, started: &Started, words: &[OsString]) -> Result<(), Exit> {
         let Started { session, settings, .. } = started;
         started.begin();
-        alone();
         let Some(manner) = &session.gpg else { return Err(Exit(2)) };
         let mut out = self.head.clone().into_bytes();
         manner.trust.tell(&session.log);

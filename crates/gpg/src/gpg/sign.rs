@@ -18,7 +18,6 @@ use crate::gpg::handover::Reason;
 use crate::gpg::request::Form;
 use crate::gpg::signers::{Signer, Signers};
 use crate::gpg::start::Started;
-use crate::gpg::verify::alone;
 use crate::progress::Progress;
 
 /// A signature whose keys were looked for.
@@ -83,7 +82,6 @@ impl Signature {
     pub(crate) fn write(self, started: &Started) -> Result<(), Exit> {
         let Started { session, settings, .. } = started;
         started.begin();
-        alone();
         let Self { form, signers, input, name, shown, output_name, output } = self;
         let fail = |number: u32, text: &str| {
             session.status.failure("sign", number);

@@ -25,7 +25,6 @@ const GENERAL: u32 = 2 << 24 | 1;
 pub(crate) fn verify(started: &Started, words: &[OsString]) -> Result<(), Exit> {
     let session = &started.session;
     started.begin();
-    alone();
     let mut processor = processor(started, words);
     let result =
         input::verify(&mut processor).inspect_err(|_| fail(session, "gpg-exit", GENERAL))?;
@@ -44,7 +43,6 @@ pub(crate) fn verify(started: &Started, words: &[OsString]) -> Result<(), Exit> 
 pub(crate) fn write(started: &Started, plain: Plain, words: &[OsString]) -> Result<(), Exit> {
     let session = &started.session;
     started.begin();
-    alone();
     if plain == Plain::Default && !session.quiet {
         session.log.info("WARNING: no command supplied.  Trying to guess what you mean ...");
     }
@@ -60,13 +58,6 @@ pub(crate) fn write(started: &Started, plain: Plain, words: &[OsString]) -> Resu
         session.log.error(format!("{what} failed: {}", code.text()));
     }
     finish(processor)
-}
-
-/// Keeps the verifier of certificates from starting a thread for each core: there is one
-/// certificate.
-pub(crate) fn alone() {
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
-    let _ = alone.build_global();
 }
 
 /// A processor for the first of these files, with the others as its data.
