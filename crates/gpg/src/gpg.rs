@@ -8,6 +8,7 @@
 mod about;
 mod arguments;
 mod arranged;
+mod chosen;
 mod config;
 mod encrypt;
 mod ends;

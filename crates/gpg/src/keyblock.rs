@@ -236,11 +236,6 @@ impl Keyblock {
         &self.keys[0]
     }
 
-    /// The key at a place: the primary key at 0, then the subkeys.
-    pub(crate) fn key_at(&self, place: usize) -> &KeyState {
-        &self.keys[place]
-    }
-
     /// The first key that a fingerprint or a key ID names.
     pub(crate) fn find(&self, is_meant: impl Fn(&KeyState) -> bool) -> Option<&KeyState> {
         self.keys.iter().find(|key| is_meant(key))

@@ -59,6 +59,15 @@ pub(crate) fn is_known(kind: Argument, text: &str) -> bool {
     }
 }
 
+/// Whether the argument asks for what happens without the option.
+pub(crate) fn is_usual(kind: Argument, text: &str) -> bool {
+    match kind {
+        Argument::Pinentry => matches!(text.to_ascii_lowercase().as_str(), "default" | "ask"),
+        Argument::Origin => text == "none",
+        _ => false,
+    }
+}
+
 /// The number of a cipher by its name, or as `S9`.
 pub(crate) fn cipher(text: &str) -> Option<u8> {
     let upper = text.to_ascii_uppercase();

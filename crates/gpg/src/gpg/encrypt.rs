@@ -77,7 +77,8 @@ impl Encryption {
         let input = Input::find(name, session.specials);
         let input = input.ok_or_else(|| needs("of such an input"))?;
         let recipients = Recipients::find(started)?;
-        let output_name = output_name(settings.output.as_ref(), name, settings.armor);
+        let end = if settings.armor { ".asc" } else { ".gpg" };
+        let output_name = ends::output_name(settings.output.as_ref(), name, end);
         let how = match (&recipients.found, &input) {
             (Ok(found), Input::Standard(_) | Input::File(..)) => {
                 let how = How::choose(&settings.sealing, found, &input, name, session.now)?;
@@ -268,19 +269,6 @@ fn is_compressed(file: &File) -> bool {
     let is_archive = [&b"BZh"[..], b"\x1f\x8b\x08", b"PK\x03\x04"];
     is_archive.iter().any(|magic| start.starts_with(magic))
         || matches!(framing::header(&mut &start[..]), Ok(Header::Packet(tag::COMPRESSED, _)))
-}
-
-/// The name of the message.
-fn output_name(wanted: Option<&OsString>, input: Option<&OsStr>, is_armored: bool) -> OsString {
-    match (wanted, input) {
-        (Some(wanted), _) => wanted.clone(),
-        (None, None) => "-".into(),
-        (None, Some(input)) => {
-            let mut name = input.to_owned();
-            name.push(if is_armored { ".asc" } else { ".gpg" });
-            name
-        }
-    }
 }
 
 /// The name of a file without its folder.

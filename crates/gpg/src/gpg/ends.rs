@@ -1,7 +1,7 @@
 //! The two ends of a task: what it reads, and where it writes. Both are decided before the real gpg
 //! can no longer do it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -102,6 +102,19 @@ pub(crate) fn output(name: &OsStr, specials: bool, replaces: bool) -> Option<Out
             NewFile::beginning(path).ok().map(Output::New)
         }
         Err(_) => None,
+    }
+}
+
+/// The name of the output: the one that is wanted, or else that of the input with this end.
+pub(crate) fn output_name(wanted: Option<&OsString>, input: Option<&OsStr>, end: &str) -> OsString {
+    match (wanted, input) {
+        (Some(wanted), _) => wanted.clone(),
+        (None, None) => "-".into(),
+        (None, Some(input)) => {
+            let mut name = input.to_owned();
+            name.push(end);
+            name
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use talaria_cert::{Fingerprint, Splitter};
 
 use crate::catalog::Catalog;
 use crate::code::Code;
+use crate::gpg::chosen;
 use crate::gpg::handover::Reason;
 use crate::gpg::list::Issuers;
 use crate::gpg::names::Name;
@@ -19,7 +20,7 @@ use crate::gpg::preferred::Preferred;
 use crate::gpg::sealing::{Addressee, Fallback, Kind};
 use crate::gpg::start::Started;
 use crate::gpg::trust::{Level, Trust};
-use crate::keyblock::{KeyState, Keyblock, damage};
+use crate::keyblock::{Keyblock, damage};
 use crate::log::Log;
 use crate::session::Session;
 use crate::status::Field;
@@ -33,12 +34,6 @@ const PREFERENCES: [u8; 2] = [11, 22];
 
 /// The longest file with a certificate that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 5 << 20;
-
-/// GnuPG's flags about a certificate that was looked at.
-pub(crate) mod considered {
-    pub(crate) const NO_KEY: u8 = 1;
-    pub(crate) const ALL_EXPIRED: u8 = 2;
-}
 
 /// Why GnuPG refuses an addressee, in its numbers.
 mod refused {
@@ -340,7 +335,7 @@ impl Search<'_> {
                     continue;
                 }
             }
-            let (key, flags) = choose(&keyblock, self.started.session.now);
+            let (key, flags) = chosen::choose(&keyblock, ENCRYPTS, self.started.session.now);
             self.events.push(Event::Considered(Rc::clone(&keyblock), flags));
             let Some(key) = key else {
                 code = Code::UnusableKey;
@@ -369,7 +364,7 @@ impl Search<'_> {
             return Err(hand_over("to a file with designated revokers"));
         }
         let keyblock = Rc::new(keyblock);
-        let (key, flags) = choose(&keyblock, self.started.session.now);
+        let (key, flags) = chosen::choose(&keyblock, ENCRYPTS, self.started.session.now);
         self.events.push(Event::Considered(Rc::clone(&keyblock), flags));
         let Some(key) = key else { return Ok(Err(Code::UnusableKey)) };
         let preferences = keyblock.preferences(None, PREFERENCES);
@@ -389,30 +384,6 @@ const ALREADY: &str = "skipped: public key already present";
 
 fn hand_over(what: &str) -> Stop {
     Stop::HandOver(Reason::Undone(format!("an encryption {what}")))
-}
-
-/// The newest subkey for encryption that may be used, or else the primary key, and GnuPG's flags.
-fn choose(keyblock: &Keyblock, now: u32) -> (Option<&KeyState>, u8) {
-    let mut newest: Option<&KeyState> = None;
-    let (mut all, mut bad) = (0, 0);
-    let mut subkeys: Vec<&KeyState> = keyblock.subkeys().iter().collect();
-    subkeys.retain(|key| key.is_valid && key.usage & ENCRYPTS != 0);
-    for key in subkeys {
-        all += 1;
-        if key.is_revoked || key.has_expired {
-            bad += 1;
-        } else if key.created <= now && newest.is_none_or(|newest| key.created > newest.created) {
-            newest = Some(key);
-        }
-    }
-    let primary = keyblock.primary();
-    let serves = primary.is_valid
-        && primary.usage & ENCRYPTS != 0
-        && !primary.is_revoked
-        && !primary.has_expired;
-    let key = newest.or_else(|| Some(primary).filter(|_| serves));
-    let flags = if all == bad { considered::ALL_EXPIRED } else { 0 };
-    (key, if key.is_none() { flags | considered::NO_KEY } else { flags })
 }
 
 /// The packets of the first certificate of a regular file, which may be armored.

@@ -12,7 +12,7 @@ use crate::gpg::config::{self, Choice};
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Shown;
 use crate::gpg::sealing::Sealing;
-use crate::gpg::table::{Encrypting, Meaning, OPTIONS};
+use crate::gpg::table::{Argument, Encrypting, Meaning, OPTIONS};
 use crate::gpg::web::{Model, Web};
 use crate::keyid::KeyidFormat;
 use crate::options::{Given, Parser, Usage};
@@ -257,14 +257,14 @@ impl Commands {
             return Err(reason);
         }
         let does = |command| self.signing.contains(&command);
-        let form = match (does(Meaning::DetachSign), does(Meaning::ClearSign)) {
-            _ if self.signing.is_empty() => None,
-            (true, false) if !self.encrypts => Some(Form::Detached),
-            (false, true) if !self.encrypts => Some(Form::Clear),
-            _ => return Err(Reason::Undone("--sign".to_owned())),
-        };
         let task = match self.first.map(|given| given.meaning) {
-            _ if let Some(form) = form => Task::Sign(form),
+            _ if !self.signing.is_empty() => {
+                Task::Sign(match (does(Meaning::DetachSign), does(Meaning::ClearSign)) {
+                    (true, false) if !self.encrypts => Form::Detached,
+                    (false, true) if !self.encrypts => Form::Clear,
+                    _ => return Err(Reason::Undone("--sign".to_owned())),
+                })
+            }
             Some(Meaning::Verify) => Task::Verify,
             Some(Meaning::Decrypt) => Task::Decrypt,
             Some(Meaning::Encrypt) => Task::Encrypt,
@@ -427,20 +427,21 @@ impl Settings {
                 }
             }
             Meaning::Checked(kind) => {
+                yes_or_undone(arguments::is_known(*kind, &text.to_string_lossy()))?;
+            }
+            Meaning::CheckedUnlessSigning(kind) => {
                 let text = text.to_string_lossy();
                 yes_or_undone(arguments::is_known(*kind, &text))?;
-                match (*long, &text[..]) {
-                    ("personal-digest-preferences" | "personal-digest-prefs", list) => {
-                        match arguments::preferences(list, algorithm::digest_number) {
-                            Some(list) => self.digests = list,
-                            None => drop(self.unless_signing.get_or_insert(undone())),
-                        }
-                    }
-                    ("pinentry-mode", "default" | "ask") | ("request-origin", "none") => {}
-                    ("digest-algo" | "pinentry-mode" | "request-origin", _) => {
-                        self.unless_signing.get_or_insert(undone());
-                    }
-                    _ => {}
+                if !arguments::is_usual(*kind, &text) {
+                    self.unless_signing.get_or_insert(undone());
+                }
+            }
+            Meaning::PersonalDigests => {
+                let text = text.to_string_lossy();
+                yes_or_undone(arguments::is_known(Argument::Preferences, &text))?;
+                match arguments::preferences(&text, algorithm::digest_number) {
+                    Some(list) => self.digests = list,
+                    None => drop(self.unless_signing.get_or_insert(undone())),
                 }
             }
             Meaning::IdleForVerify => drop(self.unless_verifying.get_or_insert(undone())),

@@ -1,7 +1,7 @@
 //! `--detach-sign` and `--clear-sign`: signatures by keys that gpg-agent has.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{Read as _, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,8 +60,8 @@ impl Signature {
             return Err(needs("around such a long text"));
         }
         let signers = Signers::find(started)?;
-        let is_armored = settings.armor || form == Form::Clear;
-        let output_name = output_name(settings.output.as_ref(), name, is_armored);
+        let end = if settings.armor || form == Form::Clear { ".asc" } else { ".sig" };
+        let output_name = ends::output_name(settings.output.as_ref(), name, end);
         let output = match (&signers.found[..], &input) {
             ([], _) | (_, Input::Failed(_)) => None,
             _ => {
@@ -166,17 +166,4 @@ fn detached(
     now: u32,
 ) -> Result<(), MessageError> {
     sign_detached(&mut input, &mut output, keys, false, now)
-}
-
-/// The name of the signature.
-fn output_name(wanted: Option<&OsString>, input: Option<&OsStr>, is_armored: bool) -> OsString {
-    match (wanted, input) {
-        (Some(wanted), _) => wanted.clone(),
-        (None, None) => "-".into(),
-        (None, Some(input)) => {
-            let mut name = input.to_owned();
-            name.push(if is_armored { ".asc" } else { ".sig" });
-            name
-        }
-    }
 }

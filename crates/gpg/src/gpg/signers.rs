@@ -9,11 +9,12 @@ use talaria_agent::Agent;
 use talaria_cert::Fingerprint;
 use talaria_message::{SigningKey, read_key};
 
+use crate::algorithm::public_name;
 use crate::catalog::{Catalog, Place};
+use crate::gpg::chosen;
 use crate::gpg::handover::Reason;
 use crate::gpg::list::Issuers;
 use crate::gpg::names::Name;
-use crate::gpg::recipients::considered;
 use crate::gpg::request::Settings;
 use crate::gpg::secrets::Secrets;
 use crate::gpg::start::Started;
@@ -88,18 +89,17 @@ impl Signers {
         }
         let Search { events, .. } = search;
         let mut found: Vec<Signer> = Vec::new();
-        let agent = if chosen.is_empty() {
-            None
-        } else {
-            Some(Agent::of_home(&settings.home).map_err(|_| needs("without an agent"))?)
-        };
-        for (keyblock, at, user_id) in chosen {
-            let Some(agent) = &agent else { break };
-            let state = keyblock.key_at(at);
-            if found.iter().any(|known| known.fingerprint == state.fingerprint) {
+        if chosen.is_empty() {
+            return Ok(Self { events, found });
+        }
+        let agent = Agent::of_home(&settings.home).map_err(|_| needs("without an agent"))?;
+        for (keyblock, fingerprint, user_id) in chosen {
+            if found.iter().any(|known| known.fingerprint == fingerprint) {
                 return Err(needs("by the same key twice"));
             }
-            found.push(signer(agent, &keyblock, state, user_id.as_deref(), settings)?);
+            let state = keyblock.find(|key| key.fingerprint == fingerprint);
+            let state = state.ok_or_else(|| needs("by a key that may not sign"))?;
+            found.push(signer(&agent, &keyblock, state, user_id.as_deref(), settings)?);
         }
         Ok(Self { events, found })
     }
@@ -119,8 +119,8 @@ impl Signers {
     }
 }
 
-/// The certificate of a key, the place of the key in it, and the user ID by which it was found.
-type Chosen = (Rc<Keyblock>, usize, Option<Vec<u8>>);
+/// A certificate, the key in it, and the user ID by which it was found.
+type Chosen = (Rc<Keyblock>, Fingerprint, Option<Vec<u8>>);
 
 struct Search<'a> {
     started: &'a Started,
@@ -157,42 +157,25 @@ impl Search<'_> {
             }
             let user_id = user_id.map(|(_, id)| id.raw.clone());
             let (found, flags) = self.choose(&keyblock)?;
-            let Some(found) = found else { return Err(needs("by a key that may not sign")) };
             self.events.push(Event::Considered(Rc::clone(&keyblock), flags));
             return Ok(Some((keyblock, found, user_id)));
         }
         Ok(None)
     }
 
-    /// The place of the newest subkey for signing that may be used, or else of the primary key, and
-    /// GnuPG's flags.
-    fn choose(&self, keyblock: &Keyblock) -> Result<(Option<usize>, u8), Reason> {
+    /// The key that signs, and GnuPG's flags.
+    fn choose(&self, keyblock: &Keyblock) -> Result<(Fingerprint, u8), Reason> {
         let now = self.started.session.now;
-        let has = |key: &KeyState| self.secrets.has(key.key().and_then(|key| key.keygrip()));
-        let (mut all, mut bad) = (0, 0);
-        let mut newest: Option<(usize, &KeyState)> = None;
-        for (at, key) in keyblock.subkeys().iter().enumerate() {
-            if !key.is_valid || key.usage & SIGNS == 0 {
-                continue;
-            }
-            all += 1;
-            if key.is_revoked || key.has_expired {
-                bad += 1;
-            } else if !has(key) {
-                return Err(needs("with a subkey whose secret is elsewhere"));
-            } else if key.created <= now
-                && newest.is_none_or(|(_, newest)| key.created > newest.created)
-            {
-                newest = Some((at + 1, key));
-            }
-        }
         let primary = keyblock.primary();
         if primary.is_revoked || primary.has_expired || primary.created > now {
             return Err(needs("by a key that is no longer valid"));
         }
-        let serves = primary.is_valid && primary.usage & SIGNS != 0 && has(primary);
-        let found = newest.map(|(at, _)| at).or_else(|| serves.then_some(0));
-        Ok((found, if all == bad { considered::ALL_EXPIRED } else { 0 }))
+        let (key, flags) = chosen::choose(keyblock, SIGNS, now);
+        let key = key.ok_or_else(|| needs("by a key that may not sign"))?;
+        if !self.secrets.has(key.key().and_then(|key| key.keygrip())) {
+            return Err(needs("by a key whose secret is elsewhere"));
+        }
+        Ok((key.fingerprint, flags))
     }
 }
 
@@ -223,11 +206,7 @@ fn signer(
     let about = format!(
         "\"{shown}\"\n{}-bit {} key, ID {:016X},\ncreated {}.\n",
         public.mpis().bits().unwrap_or_default(),
-        ["RSA", "ECDSA", "EDDSA"][match algorithm {
-            RSA => 0,
-            ECDSA => 1,
-            _ => 2,
-        }],
+        public_name(algorithm),
         state.id,
         time::day(state.created),
     );

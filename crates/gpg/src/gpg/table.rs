@@ -3,14 +3,15 @@
 use crate::options::{Opt, Takes, opt};
 
 use Meaning::{
-    AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, ClearSign, Command, CommandFd,
-    Completes, Decrypt, Depth, DetachSign, Dump, Encrypt, ExitOnWriteError, Export, ExportOptions,
-    Fingerprint, For, Group, Heading, Help, Homedir, Idle, IdleForVerify, IdleUnlessSigning,
-    IgnoreTimeConflict, KeyidFormat, Keyring, ListConfig, ListKeys, ListOptions, ListSecretKeys,
-    ListSigs, ListingOnly, LocalUser, LoggerFd, Marginals, NoAutoCheck, NoBatch, NoDefaultKeyring,
-    NoOptions, NoPermissionWarning, NoSignerUserId, NoVerbose, OptionFile, Other, Output, Progress,
-    Quiet, Sealing, Sign, Specials, StatusFd, Table, TrustModel, Verbose, Verify, VerifyOptions,
-    Version, Warranty, WeakDigest, WithColons, WithFingerprint, WithKeygrip, Yes,
+    AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, CheckedUnlessSigning, ClearSign,
+    Command, CommandFd, Completes, Decrypt, Depth, DetachSign, Dump, Encrypt, ExitOnWriteError,
+    Export, ExportOptions, Fingerprint, For, Group, Heading, Help, Homedir, Idle, IdleForVerify,
+    IdleUnlessSigning, IgnoreTimeConflict, KeyidFormat, Keyring, ListConfig, ListKeys, ListOptions,
+    ListSecretKeys, ListSigs, ListingOnly, LocalUser, LoggerFd, Marginals, NoAutoCheck, NoBatch,
+    NoDefaultKeyring, NoOptions, NoPermissionWarning, NoSignerUserId, NoVerbose, OptionFile, Other,
+    Output, PersonalDigests, Progress, Quiet, Sealing, Sign, Specials, StatusFd, Table, TrustModel,
+    Verbose, Verify, VerifyOptions, Version, Warranty, WeakDigest, WithColons, WithFingerprint,
+    WithKeygrip, Yes,
 };
 
 /// What an option is to us.
@@ -94,6 +95,10 @@ pub(crate) enum Meaning {
     Idle,
     /// An option that has an effect only on signatures.
     IdleUnlessSigning,
+    /// The same, if its argument asks for something unusual.
+    CheckedUnlessSigning(Argument),
+    /// The digests that the user prefers for signatures.
+    PersonalDigests,
     /// An option that has an effect only on listings.
     ListingOnly,
     /// An option that has an effect on more than verifying.
@@ -349,7 +354,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Idle, 804, "enable-dsa2", Takes::Nothing, "@"),
     opt(Idle, 805, "disable-dsa2", Takes::Nothing, "@"),
     opt(For(Encrypting::PersonalCiphers), 769, "personal-cipher-preferences", Takes::Text, "@"),
-    opt(Checked(Argument::Preferences), 770, "personal-digest-preferences", Takes::Text, "@"),
+    opt(PersonalDigests, 770, "personal-digest-preferences", Takes::Text, "@"),
     opt(For(Encrypting::PersonalCompressions), 771, "personal-compress-preferences", Takes::Text, "@"),
     opt(Checked(Argument::Preferences), 767, "default-preference-list", Takes::Text, "@"),
     opt(Other, 768, "default-keyserver-url", Takes::Text, "@"),
@@ -513,7 +518,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Other, 728, "disable-cipher-algo", Takes::Text, "@"),
     opt(Other, 729, "disable-pubkey-algo", Takes::Text, "@"),
     opt(For(Encrypting::Cipher), 645, "cipher-algo", Takes::Text, "@"),
-    opt(Checked(Argument::Digest), 646, "digest-algo", Takes::Text, "@"),
+    opt(CheckedUnlessSigning(Argument::Digest), 646, "digest-algo", Takes::Text, "@"),
     opt(Checked(Argument::Digest), 647, "cert-digest-algo", Takes::Text, "@"),
     opt(Other, 748, "override-compliance-check", Takes::Nothing, "@"),
     opt(Other, 809, "allow-weak-key-signatures", Takes::Nothing, "@"),
@@ -536,9 +541,9 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(For(Encrypting::PassphraseFd), 653, "passphrase-fd", Takes::Number, "@"),
     opt(Other, 654, "passphrase-file", Takes::Text, "@"),
     opt(Idle, 655, "passphrase-repeat", Takes::Number, "@"),
-    opt(Checked(Argument::Pinentry), 656, "pinentry-mode", Takes::Text, "@"),
+    opt(CheckedUnlessSigning(Argument::Pinentry), 656, "pinentry-mode", Takes::Text, "@"),
     opt(Idle, 828, "force-sign-key", Takes::Nothing, "@"),
-    opt(Checked(Argument::Origin), 823, "request-origin", Takes::Text, "@"),
+    opt(CheckedUnlessSigning(Argument::Origin), 823, "request-origin", Takes::Text, "@"),
     opt(IdleUnlessSigning, 775, "display", Takes::Text, "@"),
     opt(IdleUnlessSigning, 776, "ttyname", Takes::Text, "@"),
     opt(IdleUnlessSigning, 777, "ttytype", Takes::Text, "@"),
@@ -552,7 +557,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Other, 643, "rfc2440-text", Takes::Nothing, "@"),
     opt(Idle, 644, "no-rfc2440-text", Takes::Nothing, "@"),
     opt(For(Encrypting::PersonalCiphers), 769, "personal-cipher-prefs", Takes::Text, "@"),
-    opt(Checked(Argument::Preferences), 770, "personal-digest-prefs", Takes::Text, "@"),
+    opt(PersonalDigests, 770, "personal-digest-prefs", Takes::Text, "@"),
     opt(For(Encrypting::PersonalCompressions), 771, "personal-compress-prefs", Takes::Text, "@"),
     opt(Idle, 117, "sign-with", Takes::Text, "@"),
     opt(For(Encrypting::Recipient), 114, "user", Takes::Text, "@"),
