@@ -63,12 +63,15 @@ impl Connection {
             ("DBUS_SESSION_BUS_ADDRESS", "putenv=DBUS_SESSION_BUS_ADDRESS"),
         ];
         for (variable, option) in variables {
-            let value = std::env::var(variable).ok().or_else(|| {
+            let value = match std::env::var(variable) {
+                Ok(value) => value,
                 // As GnuPG does. Without it, a prompt on a terminal finds no terminal.
-                let own = rustix::termios::ttyname(std::io::stdin(), Vec::new());
-                own.ok().filter(|_| variable == "GPG_TTY")?.into_string().ok()
-            });
-            let Some(value) = value else { continue };
+                Err(_) if variable == "GPG_TTY" => {
+                    let own = rustix::termios::ttyname(io::stdin(), Vec::new());
+                    own.ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
+                }
+                Err(_) => continue,
+            };
             if value.is_empty() || value.contains(char::is_control) {
                 continue;
             }

@@ -22,7 +22,6 @@ mod expression;
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -79,46 +78,49 @@ impl Agent {
     /// [`AgentError::Absent`] if no agent runs; [`AgentError::NoHome`], [`AgentError::Gpgconf`] and
     /// [`AgentError::NotStarted`] if none can be started; [`AgentError::Io`].
     pub fn find(start: Start, passwords: Vec<Password>) -> Result<Self, AgentError> {
-        if let Some(home) = home().filter(|home| !home.is_dir()) {
-            // Without a home directory there is no agent, and most users of talaria have none.
-            return Err(match start {
-                Start::Never => AgentError::Absent,
-                Start::IfAbsent => AgentError::NoHome { home },
-            });
-        }
-        let agent = Self { socket: socket()?, passwords };
-        match (agent.connect(), start) {
-            (Ok(_), _) => Ok(agent),
-            (Err(AgentError::Absent), Start::IfAbsent) => {
-                gpgconf(&["--launch", "gpg-agent"])?;
-                agent.connect()?;
-                Ok(agent)
-            }
-            (Err(error), _) => Err(error),
-        }
+        Self::in_home(home().as_deref(), start, passwords)
     }
 
-    /// The agent of another home directory of GnuPG, which is started if none runs.
+    /// The agent of a home directory of GnuPG, which is started if none runs.
     ///
     /// # Errors
     ///
     /// As [`Self::find`].
     pub fn of_home(home: &Path) -> Result<Self, AgentError> {
-        let agent = |socket| Self { socket, passwords: Vec::new() };
-        for socket in usual_sockets(home) {
-            let agent = agent(socket);
+        Self::in_home(Some(home), Start::IfAbsent, Vec::new())
+    }
+
+    fn in_home(
+        home: Option<&Path>,
+        start: Start,
+        passwords: Vec<Password>,
+    ) -> Result<Self, AgentError> {
+        if let Some(home) = home.filter(|home| !home.is_dir()) {
+            // Without a home directory there is no agent, and most users of talaria have none.
+            return Err(match start {
+                Start::Never => AgentError::Absent,
+                Start::IfAbsent => AgentError::NoHome { home: home.to_owned() },
+            });
+        }
+        let mut agent = Self { socket: PathBuf::new(), passwords };
+        for socket in home.map(usual_sockets).unwrap_or_default() {
+            agent.socket = socket;
             match agent.connect() {
                 Ok(_) => return Ok(agent),
                 Err(AgentError::Absent) => {}
                 Err(error) => return Err(error),
             }
         }
-        if !home.is_dir() {
-            return Err(AgentError::NoHome { home: home.to_owned() });
+        agent.socket = socket(home)?;
+        match (agent.connect(), start) {
+            (Ok(_), _) => Ok(agent),
+            (Err(AgentError::Absent), Start::IfAbsent) => {
+                gpgconf(home, &["--launch", "gpg-agent"])?;
+                agent.connect()?;
+                Ok(agent)
+            }
+            (Err(error), _) => Err(error),
         }
-        gpgconf_of(Some(home), &["--launch", "gpg-agent"])?;
-        let agent = agent(gpgconf_of(Some(home), &["--list-dirs", "agent-socket"])?.into());
-        agent.connect().map(|_| agent)
     }
 
     /// Whether the agent has the secret of `key`.
@@ -329,14 +331,13 @@ fn home() -> Option<PathBuf> {
 static SOCKET: Mutex<Option<(Option<PathBuf>, PathBuf)>> = Mutex::new(None);
 
 /// The path of the agent's socket. gpgconf is asked once for each home directory.
-fn socket() -> Result<PathBuf, AgentError> {
-    let home = home();
+fn socket(home: Option<&Path>) -> Result<PathBuf, AgentError> {
     let mut known = SOCKET.lock();
-    if let Some((_, socket)) = known.as_ref().filter(|(of, _)| *of == home) {
+    if let Some((_, socket)) = known.as_ref().filter(|(of, _)| of.as_deref() == home) {
         return Ok(socket.clone());
     }
-    let socket = PathBuf::from(gpgconf(&["--list-dirs", "agent-socket"])?);
-    *known = Some((home, socket.clone()));
+    let socket = PathBuf::from(gpgconf(home, &["--list-dirs", "agent-socket"])?);
+    *known = Some((home.map(Path::to_owned), socket.clone()));
     Ok(socket)
 }
 
@@ -344,13 +345,13 @@ fn socket() -> Result<PathBuf, AgentError> {
 /// They spare a call of gpgconf.
 fn usual_sockets(home: &Path) -> Vec<PathBuf> {
     const SOCKET: &str = "S.gpg-agent";
-    let user = std::fs::metadata("/proc/self").map(|meta| meta.uid());
-    let mut run: Option<PathBuf> = user.ok().map(|user| format!("/run/user/{user}/gnupg").into());
+    let user = rustix::process::getuid().as_raw();
+    let mut run = PathBuf::from(format!("/run/user/{user}/gnupg"));
     let usual = std::env::var_os("HOME").map(|user| Path::new(&user).join(".gnupg"));
     if usual.as_deref() != Some(home) {
-        run = run.map(|run| run.join(format!("d.{}", short_name(home))));
+        run.push(format!("d.{}", short_name(home)));
     }
-    run.into_iter().chain([home.to_owned()]).map(|folder| folder.join(SOCKET)).collect()
+    vec![run.join(SOCKET), home.join(SOCKET)]
 }
 
 /// GnuPG's short name of a home directory: the first 15 bytes of its digest, in z-base-32.
@@ -368,11 +369,7 @@ fn short_name(home: &Path) -> String {
 }
 
 /// The first line of gpgconf's output.
-fn gpgconf(args: &[&str]) -> Result<String, AgentError> {
-    gpgconf_of(None, args)
-}
-
-fn gpgconf_of(home: Option<&Path>, args: &[&str]) -> Result<String, AgentError> {
+fn gpgconf(home: Option<&Path>, args: &[&str]) -> Result<String, AgentError> {
     let mut command = Command::new("gpgconf");
     home.into_iter().for_each(|home| {
         command.arg("--homedir").arg(home);
