@@ -114,9 +114,9 @@ impl Encryption {
         if let Err(code) = &recipients.found {
             return fail(code.number(), code.text());
         }
-        let input = match input {
-            Input::Standard(file) | Input::File(file, _) => file,
-            Input::Failed(code) => {
+        let input = match input.file() {
+            Ok(file) => file,
+            Err(code) => {
                 session.log.error(format!("can't open '{shown}': {}", code.text()));
                 return fail(code.whole_number(), code.text());
             }

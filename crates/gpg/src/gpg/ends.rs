@@ -45,6 +45,18 @@ impl Input {
             Some(name) => input(Path::new(name)),
         }
     }
+
+    /// The open file.
+    ///
+    /// # Errors
+    ///
+    /// [`Code`] if it cannot be opened.
+    pub(crate) fn file(self) -> Result<File, Code> {
+        match self {
+            Self::Standard(file) | Self::File(file, _) => Ok(file),
+            Self::Failed(code) => Err(code),
+        }
+    }
 }
 
 impl Output {

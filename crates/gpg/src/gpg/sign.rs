@@ -94,9 +94,9 @@ impl Signature {
         if signers.found.is_empty() {
             return fail(Code::NoSecret.number(), Code::NoSecret.text());
         }
-        let input = match input {
-            Input::Standard(file) | Input::File(file, _) => file,
-            Input::Failed(code) => {
+        let input = match input.file() {
+            Ok(file) => file,
+            Err(code) => {
                 session.log.error(format!("can't open '{shown}': {}", code.text()));
                 return fail(code.whole_number(), code.text());
             }

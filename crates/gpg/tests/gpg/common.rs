@@ -211,6 +211,14 @@ impl Desk {
         self.one_with(&variables, OUR_GPG.as_ref(), arguments, input)
     }
 
+    /// Makes sure that our gpg hands a line over, and writes nothing.
+    #[track_caller]
+    pub(crate) fn handed_over(&self, line: &str) {
+        let ran = self.our_gpg(&line.split(' ').collect::<Vec<_>>(), b"");
+        assert_eq!((ran.code, &ran.out[..]), (2, &b""[..]), "{line}: {}", ran.err);
+        assert!(ran.err.contains("no GnuPG to hand it over to"), "{line}: {}", ran.err);
+    }
+
     /// Runs our gpg, which may hand over.
     pub(crate) fn our_gpg_or_theirs(&self, arguments: &[&str], input: &[u8]) -> Ran {
         self.one(OUR_GPG.as_ref(), arguments, input)

@@ -64,15 +64,6 @@ fn same(desk: &Desk, code: i32, line: &str) -> Ran {
     ran
 }
 
-/// Makes sure that a line is handed over, and nothing written.
-#[track_caller]
-fn handed_over(desk: &Desk, line: &str) {
-    let words: Vec<&str> = line.split(' ').collect();
-    let ran = desk.our_gpg(&words, b"");
-    assert_eq!((ran.code, &ran.out[..]), (2, &b""[..]), "{line}: {}", ran.err);
-    assert!(ran.err.contains("no GnuPG to hand it over to"), "{line}: {}", ran.err);
-}
-
 #[test]
 fn messages_are_those_of_gpg() {
     let Some(desk) = desk() else { return };
@@ -188,7 +179,7 @@ fn keys_of_all_kinds_are_encrypted_to() {
     desk.gpg(&["--quick-add-key", &desk.fingerprint("Coin"), "secp256k1", "encr", "never"]);
     desk.refresh();
     for name in ["Elgamal", "Coin"] {
-        handed_over(&desk, &format!("--batch -e -r {name} data"));
+        desk.handed_over(&format!("--batch -e -r {name} data"));
         let ran = desk.our_gpg_or_theirs(&["--batch", "-o", "-", "-e", "-r", name, "data"], b"");
         assert_eq!(desk.gpg_with(&["-d"], &ran.out), b"attack at dawn\n", "{}", ran.err);
     }
@@ -268,7 +259,7 @@ fn addressees_are_refused_as_gpg_refuses_them() {
     ] {
         same(&desk, 0, &format!("--batch -o output {line}"));
     }
-    handed_over(&desk, &format!("--batch -e -r {}! data", desk.fingerprint("bob")));
+    desk.handed_over(&format!("--batch -e -r {}! data", desk.fingerprint("bob")));
     // gpg would look it up, or ask.
     for line in [
         "--batch -e -r nobody@example.net data",
@@ -280,7 +271,7 @@ fn addressees_are_refused_as_gpg_refuses_them() {
         "--batch -e -r @example data",
         "--batch -e -r bob home",
     ] {
-        handed_over(&desk, line);
+        desk.handed_over(line);
     }
 }
 
@@ -313,7 +304,7 @@ fn preferences_of_all_recipients_decide() {
         }
     }
     // They have only 3DES in common.
-    handed_over(&desk, "--batch -r alice -r bob -e data");
+    desk.handed_over("--batch -r alice -r bob -e data");
     // Preferences of the user ID that was meant.
     set("carol", "AES192 BZIP2");
     desk.gpg(&["--quick-add-uid", "carol", "Second <second@example.org>"]);
@@ -395,7 +386,7 @@ fn pipes_are_not_read_before_a_hand_over() {
         "--batch -f pipe -o - -e data",
         "--batch --yes -r bob -o pipe -e data",
     ] {
-        handed_over(&desk, line);
+        desk.handed_over(line);
     }
     // The line of a passphrase is no part of the content, whoever reads it.
     let line = ["--batch", "--passphrase-fd", "0", "--pinentry-mode=loopback", "-r", "bob", "-e"];
@@ -427,7 +418,7 @@ fn other_encryptions_are_handed_over() {
         "--batch --rfc4880 -r bob -e data",
         "--batch --passphrase-fd 0 --list-config --with-colons",
     ] {
-        handed_over(&desk, line);
+        desk.handed_over(line);
     }
     desk.put("home/gpg.conf", "encrypt-to alice\nrecipient carol\nno-emit-version\n");
     same(&desk, 0, "--batch -r bob -o output -e data");

@@ -93,14 +93,6 @@ fn same(desk: &Desk, code: i32, line: &str) -> Ran {
     ran
 }
 
-/// Makes sure that a line is handed over, and nothing written.
-#[track_caller]
-fn handed_over(desk: &Desk, line: &str) {
-    let ran = desk.our_gpg(&line.split(' ').collect::<Vec<_>>(), b"");
-    assert_eq!((ran.code, &ran.out[..]), (2, &b""[..]), "{line}: {}", ran.err);
-    assert!(ran.err.contains("no GnuPG to hand it over to"), "{line}: {}", ran.err);
-}
-
 #[test]
 fn signatures_are_those_of_gpg() {
     let Some(desk) = desk() else { return };
@@ -232,10 +224,10 @@ fn keys_are_refused_as_gpg_refuses_them() {
         "--batch -b home",
         "--batch --clearsign --not-dash-escaped data",
     ] {
-        handed_over(&desk, line);
+        desk.handed_over(line);
     }
     let bob = desk.fingerprint("bob");
-    handed_over(&desk, &format!("--batch -b -u {bob}! data"));
+    desk.handed_over(&format!("--batch -b -u {bob}! data"));
     // Nobody here signs by these.
     desk.gpg(&["--quick-gen-key", "Old", "dsa1024", "sign,cert", "never"]);
     desk.gpg(&["--quick-gen-key", "Coin", "secp256k1", "sign,cert", "never"]);
@@ -244,7 +236,7 @@ fn keys_are_refused_as_gpg_refuses_them() {
     desk.gpg(&[&then[..], &short].concat());
     desk.refresh();
     for name in ["Old", "Coin", "Short"] {
-        handed_over(&desk, &format!("--batch -b -u {name} data"));
+        desk.handed_over(&format!("--batch -b -u {name} data"));
     }
     for name in ["Old", "Coin"] {
         let ran = desk.our_gpg_or_theirs(&["--batch", "-o", "-", "-b", "-u", name, "data"], b"");
@@ -260,7 +252,7 @@ fn signatures_appear_whole_or_not_at_all() {
     let Some(desk) = desk() else { return };
     desk.refresh();
     desk.put("data.sig", "mine");
-    handed_over(&desk, "--batch -b -u bob data");
+    desk.handed_over("--batch -b -u bob data");
     assert_eq!(desk.get("data.sig"), b"mine");
     assert_eq!(desk.our_gpg(&["--batch", "--yes", "-b", "-u", "bob", "data"], b"").code, 0);
     assert_eq!(desk.their_gpg(&["--verify", "data.sig"], b"").code, 0);
