@@ -77,6 +77,7 @@ mod verified;
 mod verify;
 mod view;
 mod visible;
+mod work;
 
 pub use address::{Address, AddressError, Addressee};
 pub use armor::{Armor, Block, Enarmor, enarmor};
@@ -95,7 +96,6 @@ pub use judge::{Fault, Judge, Purpose, Use, Why};
 pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::bounds::Limits;
 pub use limits::issuers::Issuers;
-pub use limits::time::TimeForOthers;
 pub use packet::{PACKET_BYTES_MAX, PacketRef, first_packet, packets};
 pub use peer::Peer;
 pub use query::{Matcher, Query, QueryError};
@@ -125,3 +125,4 @@ pub use verify::{
     verdicts,
 };
 pub use view::{UnknownView, View};
+pub use work::{TooCostly, Work};

@@ -45,12 +45,13 @@ use crate::limits::issuers::Issuers;
 use crate::limits::makers::{must_rank, others_exceed};
 use crate::limits::pools::{AHEAD_S, assign_pools, choose_others, choose_own};
 use crate::limits::revokers::revokers;
-use crate::limits::time::TimeForOthers;
+use crate::limits::time::TimeLeft;
 use crate::limits::variants::drop_long_hints;
 use crate::signature::Signature;
 use crate::tag::Tag;
 use crate::verdict::Verdict;
 use crate::verify::tried;
+use crate::work::Work;
 
 impl Cert {
     /// The certificate within `limits`, with its verdicts. `None` if all of it stays and no verdict
@@ -59,7 +60,8 @@ impl Cert {
     /// `verdicts` are those on all signatures, in canonical order, none of them
     /// [`Verdict::Unchecked`]. `issuers` are asked only if signatures by other keys have to be
     /// ranked. Those that a known key made then get the verdict [`Verdict::Certified`], as far as
-    /// there is `time`. `now` is in seconds since 1970.
+    /// there is `work` left: a quarter of it for finding the keys that they name, and a quarter for
+    /// finding out which of these keys the owner has certified. `now` is in seconds since 1970.
     ///
     /// Before anything is dropped, the primary key is tried on each [`Verdict::Other`]. So hints,
     /// which anybody can change, decide nothing here.
@@ -69,10 +71,10 @@ impl Cert {
         verdicts: &[Verdict],
         limits: &Limits,
         now: u32,
-        time: &mut TimeForOthers,
+        work: &mut Work,
         issuers: &mut dyn Issuers,
     ) -> Option<(Self, Vec<Verdict>)> {
-        self.within_by(verdicts, limits, now, time, issuers, tried)
+        self.within_by(verdicts, limits, now, work, issuers, tried)
     }
 
     fn within_by(
@@ -80,7 +82,7 @@ impl Cert {
         verdicts: &[Verdict],
         limits: &Limits,
         now: u32,
-        time: &mut TimeForOthers,
+        work: &mut Work,
         issuers: &mut dyn Issuers,
         try_all: impl FnOnce(&Self, &[Verdict]) -> Vec<Verdict>,
     ) -> Option<(Self, Vec<Verdict>)> {
@@ -97,7 +99,7 @@ impl Cert {
         drop_long_hints(&mut parts, limits, self.fingerprint().key_id());
         let revokers = revokers(&parts, |verdict| verdict == Verdict::Good);
         if must_rank(&parts, limits, &revokers) {
-            let mut left = time.left();
+            let mut left = TimeLeft::of(*work);
             for candidate in parts.iter_mut().flat_map(|part| &mut part.candidates) {
                 if candidate.verdict == Verdict::Certified {
                     // The rank is that of the key that made it.
@@ -108,7 +110,8 @@ impl Cert {
             if others_exceed(&parts, limits.foreign_signatures) {
                 self.rank_certified(&mut parts, issuers, &mut left);
             }
-            time.take(&left);
+            // What is beyond it is left out, and nothing is refused for it.
+            let _ = work.take(left.needed(*work));
         }
         parts.iter_mut().for_each(Fitting::attest);
         self.choose_variants(&mut parts, limits, &revokers);

@@ -5,7 +5,6 @@
 //! here reads or writes a store, so that every engine keeps the same certificates.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 pub use crate::refusal::IngestRefusal;
 
@@ -14,7 +13,6 @@ use crate::copies::{joined, packet_digests};
 use crate::hash::sha256;
 use crate::limits::bounds::Limits;
 use crate::limits::issuers::Issuers;
-use crate::limits::time::TimeForOthers;
 use crate::redaction::Redacted;
 use crate::signature::Signature;
 use crate::summary::Summary;
@@ -24,6 +22,7 @@ use crate::timestamp::Timestamp;
 use crate::verdict::{Verdict, Verification};
 use crate::verify::{VERIFIER, carried_over, complete, renew, verdicts};
 use crate::view::View;
+use crate::work::{TooCostly, Work};
 use rayon::prelude::*;
 
 pub use crate::copies::join_within;
@@ -238,50 +237,47 @@ pub struct Decided {
 /// thread pool of rayon.
 ///
 /// `issuers` are the certificates of the store, in which the issuers of signatures by other keys
-/// are looked for. `spend` gets the CPU time that the signatures of other keys on a certificate
-/// needed, and says how much those on the next one may take.
+/// are looked for. Their time is taken from `work`, for each certificate as for what others have
+/// made.
 ///
 /// # Errors
 ///
-/// The first error of `spend`.
-pub fn decide<E>(
+/// Nothing is left of `work`.
+pub fn decide(
     offers: Vec<(Offer, Before)>,
     rules: &Rules<'_>,
     issuers: &mut dyn Issuers,
-    mut spend: impl FnMut(Duration) -> Result<Duration, E>,
-) -> Result<Vec<Decided>, E> {
+    work: &mut Work,
+) -> Result<Vec<Decided>, TooCostly> {
     let is_limited = *rules.limits != Limits::default();
     // Limits depend on the verdicts.
     let verification = if is_limited { Verification::Full } else { rules.verification };
-    let mut work: Vec<Work> =
-        offers.into_par_iter().map(|offer| Work::new(offer, rules.limits, is_limited)).collect();
+    let mut joined: Vec<Joined> =
+        offers.into_par_iter().map(|offer| Joined::new(offer, rules.limits, is_limited)).collect();
     let fresh: Vec<&Cert> =
-        work.iter().filter(|work| work.is_new()).map(|work| &work.cert).collect();
+        joined.iter().filter(|joined| joined.is_new()).map(|joined| &joined.cert).collect();
     let mut fresh = verdicts(&fresh, verification).into_iter();
-    for work in work.iter_mut().filter(|work| work.is_new()) {
-        work.verdicts = fresh.next().unwrap_or_default();
+    for joined in joined.iter_mut().filter(|joined| joined.is_new()) {
+        joined.verdicts = fresh.next().unwrap_or_default();
     }
-    work.par_iter_mut().for_each(|work| {
-        if let Merged::Update { before, verifier } = &work.merged {
-            let carried = carried_over(&work.cert, &before.cert, &before.verdicts);
-            work.verdicts = renew(&work.cert, carried, *verifier, verification);
+    joined.par_iter_mut().for_each(|joined| {
+        if let Merged::Update { before, verifier } = &joined.merged {
+            let carried = carried_over(&joined.cert, &before.cert, &before.verdicts);
+            joined.verdicts = renew(&joined.cert, carried, *verifier, verification);
         }
     });
     if is_limited {
-        let mut allowed = spend(Duration::ZERO)?;
-        for work in work.iter_mut().filter(|work| !matches!(work.merged, Merged::Done(_))) {
-            let mut time = TimeForOthers::of(allowed);
-            work.keep_within_limits(rules, &mut time, issuers);
-            if !time.needed.is_zero() {
-                allowed = spend(time.needed)?;
-            }
+        for joined in joined.iter_mut().filter(|joined| !matches!(joined.merged, Merged::Done(_))) {
+            let mut others = work.for_others();
+            joined.keep_within_limits(rules, &mut others, issuers);
+            work.take_for_others(others.needed())?;
         }
     }
-    Ok(work.into_par_iter().map(|work| work.finish(rules)).collect())
+    Ok(joined.into_par_iter().map(|joined| joined.finish(rules)).collect())
 }
 
 /// A certificate on its way through [`decide`].
-struct Work {
+struct Joined {
     /// The certificate that is kept.
     cert: Cert,
     verdicts: Vec<Verdict>,
@@ -301,7 +297,7 @@ enum Merged {
     Done(IngestOutcome),
 }
 
-impl Work {
+impl Joined {
     fn new((offer, before): (Offer, Before), limits: &Limits, is_limited: bool) -> Self {
         let Offer { mut cert, joining, redacted, whole } = offer;
         let offered = whole.or_else(|| is_limited.then(|| cert.clone()));
@@ -317,14 +313,14 @@ impl Work {
     fn keep_within_limits(
         &mut self,
         rules: &Rules<'_>,
-        time: &mut TimeForOthers,
+        work: &mut Work,
         issuers: &mut dyn Issuers,
     ) {
         let Self { cert, verdicts, .. } = self;
         if verdicts.contains(&Verdict::Unchecked) {
             *verdicts = complete(cert, std::mem::take(verdicts), Verification::Full);
         }
-        let kept = cert.within(verdicts, rules.limits, rules.now.seconds(), time, issuers);
+        let kept = cert.within(verdicts, rules.limits, rules.now.seconds(), work, issuers);
         if let Some((kept, left)) = kept {
             (*cert, *verdicts) = (kept, left);
         }

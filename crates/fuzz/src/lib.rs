@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 use talaria_cert::{
     Cert, Limits, PACKET_BYTES_MAX, Serving, Signature, Splitter, Summary, Tag, Terms, ThirdParty,
-    TimeForOthers, Verdict, Verification, View, carried_over, complete, verdicts,
+    Verdict, Verification, View, Work, carried_over, complete, verdicts,
 };
 
 /// Times for evaluating summaries: the first possible time, a time when most keys are valid, and
@@ -144,8 +144,8 @@ pub fn kept(bytes: &[u8]) {
 /// The stored part of a certificate, with arbitrary verdicts.
 fn kept_of(whole: &Cert, limits: &Limits) -> (Cert, Vec<Verdict>) {
     let verdicts = judged(whole);
-    let (mut time, mut nobody) = (TimeForOthers::UNBOUNDED, Vec::new());
-    let Some((cut, left)) = whole.within(&verdicts, limits, 0, &mut time, &mut nobody) else {
+    let (mut work, mut nobody) = (Work::UNBOUNDED, Vec::new());
+    let Some((cut, left)) = whole.within(&verdicts, limits, 0, &mut work, &mut nobody) else {
         return (whole.clone(), verdicts);
     };
     assert_eq!(cut.union(whole), *whole);

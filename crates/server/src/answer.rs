@@ -1,11 +1,10 @@
 //! Answers, and the errors that become one.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
+use talaria_cert::TooCostly;
 
 use crate::engine::error::EngineError;
 use crate::turns::TurnError;
@@ -115,12 +114,8 @@ pub(crate) enum Refusal {
     #[error("{0}")]
     TooLarge(String),
     /// Verifying what was sent would take too much CPU time.
-    #[error(
-        "verifying the signatures takes at least {:.1} s of CPU time, and {:.1} s are allowed for one request; \
-         send fewer certificates at once",
-        needed.as_secs_f64(), allowed.as_secs_f64()
-    )]
-    TooCostly { needed: Duration, allowed: Duration },
+    #[error("{0} for one request; send fewer certificates at once")]
+    TooCostly(TooCostly),
     /// The path and the query are too long.
     #[error("the path and the query of a request may have at most {max} bytes")]
     LongTarget { max: usize },
@@ -161,7 +156,7 @@ fn of_store(error: &EngineError) -> &'static str {
 impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::TooCostly { needed, allowed } => Self::TooCostly { needed, allowed },
+            EngineError::TooCostly(cost) => Self::TooCostly(cost),
             EngineError::TooLong(cause) => Self::TooLarge(cause.to_string()),
             EngineError::Closed => Self::Unavailable("the server is shutting down".into()),
             other => Self::Store(other),
@@ -186,7 +181,7 @@ impl Refusal {
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::Malformed(_) | Self::SecretKey => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Method { .. } | Self::Closed { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::TooLarge(_) | Self::TooCostly { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge(_) | Self::TooCostly(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::LongTarget { .. } => StatusCode::URI_TOO_LONG,
             Self::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use talaria_cert::Cert;
+use talaria_cert::{Cert, TooCostly, Work};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::Refusal;
@@ -185,21 +185,24 @@ impl Lanes {
         + 'static,
     ) -> Result<(T, Lane), Refusal> {
         let preparation = self.preparation();
-        let (needed, allowed) = (cost(&certs), preparation.allowed);
+        let (needed, allowed) = (cost(&certs), preparation.work.allowed());
         if needed > allowed {
-            return Err(Refusal::TooCostly { needed, allowed });
+            return Err(Refusal::TooCostly(TooCostly { needed, allowed }));
         }
         for (most, lane) in [(LIGHT, Lane::Here), (CHEAP, Lane::Cheap)] {
             if needed > most || lane == Lane::Here && !is_light {
                 continue;
             }
-            let preparation = Preparation { allowed: most.min(allowed), ..preparation.clone() };
+            let preparation = Preparation {
+                limits: preparation.limits.clone(),
+                work: preparation.work.up_to(most),
+            };
             let (engine, work, certs) = (self.engine.clone(), work.clone(), certs.clone());
             let work = async move || work(&mut engine.reading().await?, certs, &preparation).await;
             match self.run(lane.clone(), work).await {
                 // The store may know keys that have to be tried, too. So an upload can turn out to
                 // be costlier.
-                Err(Refusal::TooCostly { .. }) if allowed > most => {}
+                Err(Refusal::TooCostly(_)) if allowed > most => {}
                 result => return Ok((result?, lane)),
             }
         }
@@ -257,10 +260,10 @@ impl Lanes {
                     ingested.extend(written);
                     allowance.charge(taken, count_all);
                 }
-                Err(Refusal::TooCostly { .. } | Refusal::TooLarge(_)) if count_all > 1 => {
+                Err(Refusal::TooCostly(_) | Refusal::TooLarge(_)) if count_all > 1 => {
                     groups.extend(group.into_iter().map(|cert| vec![cert]));
                 }
-                Err(Refusal::TooCostly { needed: together, .. }) => {
+                Err(Refusal::TooCostly(TooCostly { needed: together, .. })) => {
                     count(&self.metrics.certs_too_costly, 1);
                     let fingerprint = group[0].fingerprint();
                     let seconds = together.as_secs_f64();
@@ -279,7 +282,7 @@ impl Lanes {
     pub(crate) fn preparation(&self) -> Preparation {
         let policy = &self.settings.load().policy;
         let allowed = policy.upload_cpu();
-        Preparation { limits: policy.limits(), allowed, for_others: allowed / 4 }
+        Preparation { limits: policy.limits(), work: Work::of(allowed).with_part(allowed / 4) }
     }
 
     async fn prepare_for_peer(&self, peer: &Arc<str>, certs: Vec<Cert>) -> Result<Intake, Refusal> {
@@ -299,7 +302,7 @@ impl Lanes {
         mut intake: Intake,
     ) -> Result<(Vec<Ingested>, Duration), Refusal> {
         let busy = |refusal: Refusal| match refusal {
-            Refusal::TooCostly { .. } => Refusal::Busy,
+            Refusal::TooCostly(_) => Refusal::Busy,
             other => other,
         };
         // What somebody else has made of the certificate may be no longer light.
@@ -313,8 +316,8 @@ impl Lanes {
                 again += 1;
                 let mut preparation = self.preparation();
                 if lane == Lane::Cheap || again > AGAIN_MAX {
-                    let cheap = intake.cost().saturating_add(CHEAP);
-                    preparation.allowed = preparation.allowed.min(cheap);
+                    let cheap = intake.work().needed().saturating_add(CHEAP);
+                    preparation.work = preparation.work.up_to(cheap);
                 }
                 let prepared = if again <= AGAIN_MAX {
                     let engine = self.engine.clone();
@@ -334,7 +337,7 @@ impl Lanes {
                 break;
             }
         }
-        let cost = intake.cost();
+        let cost = intake.work().needed();
         let ingested = intake.into_ingested();
         for Ingested { outcome, .. } in &ingested {
             let counter = match outcome {

@@ -342,16 +342,12 @@ async fn replacement(
     let Some(row) = store.row(cert.fingerprint()).await? else { return Ok(None) };
     let Some(mut stored) = store.stored(&row, Judging::Stored).await? else { return Ok(None) };
     if stored.verdicts.contains(&Verdict::Unchecked) {
-        let (needed, allowed) = (stored.cert.cost(), left.allowed);
-        if needed > allowed {
-            return Err(EngineError::TooCostly { needed, allowed });
-        }
-        left.allowed -= needed;
+        left.work.take(stored.cert.cost())?;
         stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
     let (lasting, gone) = compare(&stored, cert);
     let intake = store.prepare(Arrival::Replacement(cert.union(&lasting)), left).await?;
-    left.allowed = left.allowed.saturating_sub(intake.cost());
+    left.work = intake.work();
     Ok(Some(Replacement { intake, gone }))
 }
 

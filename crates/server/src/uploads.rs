@@ -39,7 +39,7 @@ impl Uploads {
             return Err(Refusal::Forbidden("this server does not accept uploads".into()));
         }
         let submitted = self.submit_open(from, submission).await;
-        if let Err(Refusal::TooCostly { .. }) = submitted {
+        if let Err(Refusal::TooCostly(_)) = submitted {
             count(&self.metrics.uploads_too_costly, 1);
         }
         submitted

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use talaria_cert::{Cert, Limits, Verification};
+use talaria_cert::{Cert, Limits, Verification, Work};
 use talaria_store::{
     Access, Binding, BuildOptions, Builder, Depth, Event as Observed, IngestOutcome, Layout,
     Observation, Position, Preparation, Redaction, Store, StoreError,
@@ -70,8 +70,7 @@ fn as_a_server(store: &mut Store, certs: Vec<Cert>) -> Result<Vec<IngestOutcome>
         limits: Limits::default(),
         verification: Verification::Full,
         now: NOW.into(),
-        allowed: Duration::MAX,
-        for_others: Duration::MAX,
+        work: Work::UNBOUNDED,
     };
     let mut intake = store.prepare(certs, &preparation)?;
     store.write_ahead(std::slice::from_mut(&mut intake), usize::MAX, NOW.into())?;

@@ -3,10 +3,9 @@
 use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::ErrorCode;
-use talaria_cert::{ErrorKind, Fingerprint};
+use talaria_cert::{ErrorKind, Fingerprint, TooCostly};
 
 use crate::file_kind::file_kind;
 use crate::number::CertId;
@@ -153,18 +152,10 @@ pub enum StoreError {
         /// The fingerprint in the row of the certificate, if it can be read.
         fingerprint: Option<Fingerprint>,
     },
-    /// The signatures of the given certificates cost more CPU time than
-    /// [`crate::Preparation::allowed`]. Nothing was changed.
-    #[error(
-        "verifying the signatures takes at least {:.1} s of CPU time, and {:.1} s are allowed",
-        needed.as_secs_f64(), allowed.as_secs_f64()
-    )]
-    TooCostly {
-        /// The CPU time by the model, as far as it was counted.
-        needed: Duration,
-        /// The CPU time that is allowed.
-        allowed: Duration,
-    },
+    /// The given certificates take more CPU time than [`crate::Preparation::work`] allows. Nothing
+    /// was changed.
+    #[error(transparent)]
+    TooCostly(#[from] TooCostly),
     /// The copies that the store has of the given certificates are too long to be changed together.
     /// Nothing was changed.
     #[error(
@@ -220,7 +211,7 @@ impl StoreError {
             | Self::Moved { .. }
             | Self::Damaged { .. }
             | Self::DamagedCert { .. }
-            | Self::TooCostly { .. }
+            | Self::TooCostly(_)
             | Self::TooLong { .. }
             | Self::Engine { .. } => ErrorKind::Store,
         }

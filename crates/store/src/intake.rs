@@ -11,7 +11,7 @@ use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide, join_wi
 use talaria_cert::merge::{IngestOutcome, Ingested, LeftOut, Stored};
 use talaria_cert::{
     Cert, Claims, Fingerprint, Issuers, Key, KeyId, Limits, PacketRef, Tag, Timestamp, VERIFIER,
-    Verdict, Verification, View,
+    Verdict, Verification, View, Work,
 };
 
 use crate::blob::{self, Version};
@@ -40,25 +40,14 @@ pub struct Preparation {
     pub verification: Verification,
     /// The time of the write.
     pub now: Timestamp,
-    /// The CPU time that all the certificates may cost together, by the model of [`Cert::cost`],
-    /// with what the store has of them, and with [`Self::for_others`].
-    pub allowed: Duration,
-    /// The CPU time that signatures by other keys may take, on each certificate, and in all
-    /// certificates that name a new one as their revoker. Those beyond it are not verified, and
-    /// nothing is refused for them: strangers make them.
-    pub for_others: Duration,
+    /// The CPU time that all the certificates may take together.
+    pub work: Work,
 }
 
 impl Preparation {
     /// Without a limit on CPU time.
     fn unbounded(limits: &Limits, verification: Verification, now: Timestamp) -> Self {
-        Self {
-            limits: limits.clone(),
-            verification,
-            now,
-            allowed: Duration::MAX,
-            for_others: Duration::MAX,
-        }
+        Self { limits: limits.clone(), verification, now, work: Work::UNBOUNDED }
     }
 }
 
@@ -80,9 +69,10 @@ pub struct Intake {
     /// The views for which digests were computed.
     views: Vec<View>,
     ledger: Ledger,
-    /// CPU time by the model: of the given certificates alone, and all so far.
+    /// The CPU time of the given certificates alone.
     own_cost: Duration,
-    cost: Duration,
+    /// All so far.
+    work: Work,
 }
 
 /// A certificate that is yet to be written.
@@ -124,11 +114,10 @@ impl Intake {
         self.pending.is_empty() && !self.overtaken.is_empty()
     }
 
-    /// The CPU time that preparing them has cost so far, by the model of [`Cert::cost`], if it has
-    /// a limit.
+    /// The CPU time that preparing them has taken so far, if it has a limit.
     #[must_use]
-    pub fn cost(&self) -> Duration {
-        self.cost
+    pub fn work(&self) -> Work {
+        self.work
     }
 
     /// One outcome for each given certificate, in their order. Copies of one certificate share
@@ -238,14 +227,16 @@ impl Store {
         joining: Joining,
         preparation: &Preparation,
     ) -> Result<Intake, StoreError> {
-        let mut cost = Duration::ZERO;
-        if preparation.allowed < Duration::MAX {
+        let (mut own_cost, mut work) = (Duration::ZERO, preparation.work);
+        if work.is_bounded() {
             // Some views verify again.
             let rounds =
                 1 + self.run(schema::views)?.into_iter().filter(|view| view.verifies()).count();
             let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
             for cert in &certs {
-                charge(&mut cost, cert.cost().saturating_mul(rounds), preparation.allowed)?;
+                let cost = cert.cost().saturating_mul(rounds);
+                own_cost = own_cost.saturating_add(cost);
+                work.take(cost)?;
             }
         }
         let (unique, places) = join_within(certs);
@@ -258,8 +249,8 @@ impl Store {
             overtaken: Vec::new(),
             views: Vec::new(),
             ledger: Ledger::default(),
-            own_cost: cost,
-            cost,
+            own_cost,
+            work,
         };
         let left_out = self.prepare_unique(
             &mut intake,
@@ -281,7 +272,9 @@ impl Store {
         intake: &mut Intake,
         preparation: &Preparation,
     ) -> Result<(), StoreError> {
-        charge(&mut intake.cost, intake.own_cost, preparation.allowed)?;
+        let mut work = preparation.work;
+        work.take(intake.work.needed().saturating_add(intake.own_cost))?;
+        intake.work = work;
         let overtaken = std::mem::take(&mut intake.overtaken);
         let places: Vec<usize> = overtaken.iter().map(|&(place, _)| place).collect();
         let left_out = self.prepare_unique(intake, overtaken, preparation)?;
@@ -299,7 +292,7 @@ impl Store {
         certs: Vec<(usize, Cert)>,
         preparation: &Preparation,
     ) -> Result<Vec<LeftOut>, StoreError> {
-        let Preparation { limits, verification, now, allowed, for_others } = preparation;
+        let Preparation { limits, verification, now, work: _ } = preparation;
         let views = self.run(schema::views)?;
         let redacting = self.has_redactions()?;
         let (several, mut bytes) = (certs.len() > 1, 0);
@@ -322,7 +315,7 @@ impl Store {
             };
             let offer = Offer::new(cert, intake.joining, redacted);
             let (seen, before) = self.before(offer.cert())?;
-            if *allowed < Duration::MAX
+            if intake.work.is_bounded()
                 && let Before::Present { stored, verifier } = &before
             {
                 bytes += stored.cert.as_bytes().len();
@@ -334,20 +327,16 @@ impl Store {
                     *verifier >= VERIFIER && !stored.verdicts.contains(&Verdict::Unchecked);
                 let cost = if is_judged { stored.cert.handling_cost() } else { stored.cert.cost() };
                 // Strangers have made a part of it, so it does not refuse the rest.
-                charge(&mut intake.cost, cost.min(*for_others), *allowed)?;
+                intake.work.take_for_others(cost)?;
             }
             places.push((place, seen, given));
             offers.push((offer, before));
         }
         snapshot.end()?;
         let rules = Rules { limits, verification: *verification, now: *now, views: &views };
-        let cost = &mut intake.cost;
         let mut issuers = StoredIssuers::of(self);
-        let decided = decide(offers, &rules, &mut issuers, |needed| {
-            charge(cost, needed.min(*for_others), *allowed)?;
-            Ok::<_, StoreError>(allowed.saturating_sub(*cost).min(*for_others))
-        });
-        let decided = issuers.after(decided?)?;
+        let decided = decide(offers, &rules, &mut issuers, &mut intake.work)?;
+        let decided = issuers.after(decided)?;
         let mut left_out = Vec::with_capacity(decided.len());
         for ((place, seen, given), decided) in places.into_iter().zip(decided) {
             left_out.push(decided.left_out);
@@ -366,14 +355,9 @@ impl Store {
             let id = before.as_ref().map(|(seen, _)| seen.id);
             (id, &record.cert, &record.summary)
         });
-        let ledger = match *allowed {
-            Duration::MAX => Ledger::default(),
-            allowed => Ledger::within(allowed.saturating_sub(intake.cost).min(*for_others)),
-        };
+        let ledger = Ledger::within(intake.work.for_others());
         intake.ledger = self.rehearse(planned, &[], now.seconds(), ledger)?;
-        if intake.ledger.is_limited() {
-            charge(&mut intake.cost, intake.ledger.cost().min(*for_others), *allowed)?;
-        }
+        intake.work.take_for_others(intake.ledger.work().needed())?;
         Ok(left_out)
     }
 
@@ -629,14 +613,4 @@ impl Issuers for StoredIssuers<'_> {
             Ok(stored.and_then(|stored| stored.cert.claims_of(owner, &stored.verdicts)))
         })
     }
-}
-
-/// Adds to a cost.
-///
-/// # Errors
-///
-/// [`StoreError::TooCostly`] above the allowed cost.
-fn charge(cost: &mut Duration, more: Duration, allowed: Duration) -> Result<(), StoreError> {
-    *cost = cost.saturating_add(more);
-    if *cost > allowed { Err(StoreError::TooCostly { needed: *cost, allowed }) } else { Ok(()) }
 }

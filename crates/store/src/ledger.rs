@@ -8,16 +8,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Key, PacketRef, Tag};
+use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Key, PacketRef, Tag, Work};
 
 /// Verdicts that were computed in a rehearsal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// The CPU time that designated revocations may cost, by the model of [`Cert::cost`]; `None`
-    /// for no limit.
-    allowed: Option<Duration>,
-    /// The same that they have cost. What is above the limit counts, but is not verified.
-    cost: Duration,
+    /// The CPU time for designated revocations. What is above its limit counts, but is not
+    /// verified.
+    work: Work,
     /// Whether certifications were made by their issuers, by the names that the web of trust gives
     /// them.
     certifications: HashMap<[u8; 15], bool>,
@@ -26,21 +24,21 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger for verdicts that may cost so much CPU time.
-    pub(crate) fn within(allowed: Duration) -> Self {
-        Self { allowed: Some(allowed), ..Self::default() }
+    /// An empty ledger for verdicts that may take so much CPU time.
+    pub(crate) fn within(work: Work) -> Self {
+        Self { work, ..Self::default() }
     }
 
-    /// The CPU time that the verdicts cost. If it is above what was allowed, some are missing.
-    pub(crate) fn cost(&self) -> Duration {
-        self.cost
+    /// The CPU time that the verdicts take. If it is above what is allowed, some are missing.
+    pub(crate) fn work(&self) -> Work {
+        self.work
     }
 
     /// The verdicts of several ledgers.
     pub(crate) fn joined<'a>(ledgers: impl Iterator<Item = &'a Self>) -> Self {
         let mut joined = Self::default();
         for ledger in ledgers {
-            joined.allowed = joined.allowed.or(ledger.allowed);
+            joined.work = joined.work.up_to(ledger.work.allowed());
             joined.certifications.extend(&ledger.certifications);
             joined.designated.extend(ledger.designated.iter().map(|(k, v)| (*k, v.clone())));
         }
@@ -93,10 +91,7 @@ impl Ledger {
             return Some(known.clone());
         }
         let number = u32::try_from(cert.revocations_tried(by)).unwrap_or(u32::MAX);
-        self.cost = self.cost.saturating_add(cost_of_signature(body).saturating_mul(number));
-        if self.allowed.is_some_and(|allowed| self.cost > allowed) {
-            return None;
-        }
+        self.work.take(cost_of_signature(body).saturating_mul(number)).ok()?;
         let made = cert.revocations_by(by, body);
         self.designated.insert(name, made.clone());
         Some(made)
@@ -104,7 +99,7 @@ impl Ledger {
 
     /// Whether the verdicts have a limit.
     pub(crate) fn is_limited(&self) -> bool {
-        self.allowed.is_some()
+        self.work.is_bounded()
     }
 }
 

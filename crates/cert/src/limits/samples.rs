@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use crate::cert::Cert;
 use crate::limits::bounds::Limits;
-use crate::limits::time::TimeForOthers;
 use crate::packet;
 use crate::signature::Signature;
 use crate::tag::Tag;
 use crate::verdict::Verdict;
+use crate::work::Work;
 
 /// The smallest version 4 RSA key.
 const PRIMARY: &[u8] = &[4, 0, 0, 0, 1, 1, 0, 9, 1, 1, 0, 2, 3];
@@ -107,8 +107,8 @@ pub(crate) fn nobody() -> Vec<(Cert, Vec<Verdict>)> {
     Vec::new()
 }
 
-pub(crate) fn unbounded() -> TimeForOthers {
-    TimeForOthers::UNBOUNDED
+pub(crate) fn unbounded() -> Work {
+    Work::UNBOUNDED
 }
 
 /// The certificate within limits, if no other key is known.

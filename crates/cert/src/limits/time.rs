@@ -2,51 +2,11 @@
 
 use std::time::Duration;
 
-/// The CPU time that the signatures of other keys on one certificate may take, by the model of
-/// [`Cert::cost`](crate::cert::Cert::cost): a quarter of it for finding the keys that they name,
-/// and a quarter for finding out which of these keys the owner has certified. Signatures beyond it
-/// are not verified.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TimeForOthers {
-    /// The time that they may take.
-    pub allowed: Duration,
-    /// The time that they have taken, or would have taken if more had been allowed: more than that
-    /// if any of them were left out.
-    pub needed: Duration,
-}
+use crate::work::Work;
 
-impl TimeForOthers {
-    /// Without a limit.
-    pub const UNBOUNDED: Self = Self::of(Duration::MAX);
-
-    /// The allowed time, of which nothing is taken yet.
-    #[must_use]
-    pub const fn of(allowed: Duration) -> Self {
-        Self { allowed, needed: Duration::ZERO }
-    }
-
-    /// The parts of the allowed time.
-    pub(super) fn left(self) -> TimeLeft {
-        let allowed = u64::try_from(self.allowed.as_nanos()).unwrap_or(u64::MAX);
-        let part = |quarters| if allowed == u64::MAX { allowed } else { allowed / 4 * quarters };
-        TimeLeft {
-            finding_ns: part(1),
-            verifying_ns: part(2),
-            ranking_ns: part(1),
-            needed_ns: 0,
-            is_cut: false,
-        }
-    }
-
-    pub(super) fn take(&mut self, left: &TimeLeft) {
-        let needed = Duration::from_nanos(left.needed_ns);
-        // The parts are not for each other, so the whole may be enough for less than all.
-        self.needed =
-            if left.is_cut { needed.max(self.allowed + Duration::from_nanos(1)) } else { needed };
-    }
-}
-
-/// What is left of the time for the signatures of other keys.
+/// What is left of the time for the signatures of other keys on one certificate: a quarter for
+/// finding the keys that they name, and a quarter for finding out which of these keys the owner has
+/// certified. Signatures beyond it are not verified.
 pub(super) struct TimeLeft {
     /// For finding keys.
     pub(super) finding_ns: u64,
@@ -60,6 +20,19 @@ pub(super) struct TimeLeft {
 }
 
 impl TimeLeft {
+    /// The parts of what is left.
+    pub(super) fn of(work: Work) -> Self {
+        let left = u64::try_from(work.left().as_nanos()).unwrap_or(u64::MAX);
+        let part = |quarters| if left == u64::MAX { left } else { left / 4 * quarters };
+        Self {
+            finding_ns: part(1),
+            verifying_ns: part(2),
+            ranking_ns: part(1),
+            needed_ns: 0,
+            is_cut: false,
+        }
+    }
+
     /// Takes time from a part. False if nothing was left of it.
     pub(super) fn take(&mut self, part: impl FnOnce(&mut Self) -> &mut u64, cost_ns: u64) -> bool {
         let left = part(self);
@@ -67,5 +40,13 @@ impl TimeLeft {
         *left = left.saturating_sub(cost_ns);
         self.is_cut |= !had_some;
         had_some
+    }
+
+    /// The time that was needed: more than was left of the whole, if any signatures were left out.
+    pub(super) fn needed(&self, work: Work) -> Duration {
+        let needed = Duration::from_nanos(self.needed_ns);
+        // The parts are not for each other, so the whole may be enough for less than all.
+        let more = work.left().saturating_add(Duration::from_nanos(1));
+        if self.is_cut { needed.max(more) } else { needed }
     }
 }

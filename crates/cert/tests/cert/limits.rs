@@ -13,8 +13,8 @@ use openpgp::packet::{Signature, UserID};
 use openpgp::serialize::MarshalInto as _;
 use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
 use talaria_cert::{
-    Cert, DESIGNATED_MAX, KeyId, Limits, Serving, Tag, ThirdParty, TimeForOthers, Verdict,
-    Verification, verdicts,
+    Cert, DESIGNATED_MAX, KeyId, Limits, Serving, Tag, ThirdParty, Verdict, Verification, Work,
+    verdicts,
 };
 
 use crate::common::{MADE, at, builder, judged, key, signer};
@@ -211,9 +211,9 @@ fn finding_out_whom_the_owner_certified_is_a_part_of_the_cost() {
     let judged = verdicts(&[&whole], Verification::Full).remove(0);
     let limits = Limits { foreign_signatures: 4, ..Limits::default() };
     let needed = |allowed, mut issuers: Vec<(Cert, Vec<Verdict>)>| {
-        let mut time = TimeForOthers::of(allowed);
-        whole.within(&judged, &limits, NOW, &mut time, &mut issuers).unwrap();
-        time.needed.as_nanos()
+        let mut work = Work::of(allowed);
+        whole.within(&judged, &limits, NOW, &mut work, &mut issuers).unwrap();
+        work.needed().as_nanos()
     };
     // Beside what reading the certificates takes.
     let verifying = |claims| {
@@ -237,8 +237,8 @@ static POOL: LazyLock<Pool> = LazyLock::new(pool);
 
 fn keep(cert: &Cert, limits: &Limits) -> Cert {
     let judged = verdicts(&[cert], Verification::Full).remove(0);
-    let mut time = TimeForOthers::UNBOUNDED;
-    let kept = cert.within(&judged, limits, NOW, &mut time, &mut POOL.issuers.to_vec());
+    let mut work = Work::UNBOUNDED;
+    let kept = cert.within(&judged, limits, NOW, &mut work, &mut POOL.issuers.to_vec());
     kept.map_or_else(|| cert.clone(), |(kept, _)| kept)
 }
 

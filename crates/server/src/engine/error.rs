@@ -2,7 +2,8 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
+
+use talaria_cert::TooCostly;
 
 /// The error of the software behind the engine. Only its text is for the server.
 pub(crate) type Cause = Arc<dyn Error + Send + Sync>;
@@ -10,9 +11,9 @@ pub(crate) type Cause = Arc<dyn Error + Send + Sync>;
 /// An error of the engine, by what its caller does about it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum EngineError {
-    /// The signatures of certificates cost more CPU time than is allowed. Nothing was done.
-    #[error("verifying the signatures takes too much CPU time")]
-    TooCostly { needed: Duration, allowed: Duration },
+    /// Certificates take more CPU time than is allowed. Nothing was done.
+    #[error(transparent)]
+    TooCostly(#[from] TooCostly),
     /// What the engine has of certificates is too long to be changed together. Nothing was done.
     #[error(transparent)]
     TooLong(Cause),
@@ -38,7 +39,7 @@ impl EngineError {
             | Self::Full(cause)
             | Self::Unavailable(cause)
             | Self::Failed(cause) => cause,
-            Self::TooCostly { .. } | Self::Closed => Arc::new(self),
+            Self::TooCostly(_) | Self::Closed => Arc::new(self),
         }
     }
 }

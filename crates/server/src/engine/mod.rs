@@ -504,7 +504,7 @@ impl Reading {
 mod tests {
     use std::time::Duration;
 
-    use talaria_cert::{Cert, Limits};
+    use talaria_cert::{Cert, Limits, Work};
     use talaria_corpus::{CorpusProfile, Generate};
 
     use super::*;
@@ -513,11 +513,7 @@ mod tests {
     /// Adds a certificate, and returns its last change.
     async fn add(engine: &Engine, cert: Cert) -> Position {
         let (name, mut store) = (cert.fingerprint(), engine.reading().await.unwrap());
-        let preparation = Preparation {
-            limits: Limits::default(),
-            allowed: Duration::MAX,
-            for_others: Duration::MAX,
-        };
+        let preparation = Preparation { limits: Limits::default(), work: Work::UNBOUNDED };
         let intake = store.prepare(Arrival::Copies(vec![cert]), &preparation).await.unwrap();
         assert!(engine.write(intake, None).await.unwrap().is_written());
         let row = engine.reading().await.unwrap().row(name).await.unwrap();

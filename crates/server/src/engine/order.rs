@@ -1,9 +1,7 @@
 //! Changes of certificates: what arrives, what operators and owners order, and what came of it.
 
-use std::time::Duration;
-
 use talaria_cert::merge::{IngestOutcome, Ingested};
-use talaria_cert::{Address, Cert, Fingerprint, Limits, Redaction};
+use talaria_cert::{Address, Cert, Fingerprint, Limits, Redaction, Work};
 
 use super::command::{Command, Outcome};
 use super::row::Position;
@@ -15,12 +13,8 @@ use crate::clock;
 pub(crate) struct Preparation {
     /// The limits on each certificate.
     pub(crate) limits: Limits,
-    /// The CPU time that all of them may cost together, by the model of [`Cert::cost`], with what
-    /// the engine has of them, and with [`Self::for_others`].
-    pub(crate) allowed: Duration,
-    /// The CPU time that signatures by other keys may take, on each of them, and in all that name a
-    /// new one as their revoker. Those beyond it are not verified, and nothing is refused for them.
-    pub(crate) for_others: Duration,
+    /// The CPU time that all of them may take together.
+    pub(crate) work: Work,
 }
 
 /// Certificates that are to be written.
@@ -54,10 +48,10 @@ impl Intake {
         intake.is_overtaken()
     }
 
-    /// The CPU time that preparing them has cost so far, by the model of [`Cert::cost`].
-    pub(crate) fn cost(&self) -> Duration {
+    /// The CPU time that preparing them has taken so far.
+    pub(crate) fn work(&self) -> Work {
         let Self::Sqlite(intake) = self;
-        intake.cost()
+        intake.work()
     }
 
     /// One outcome for each certificate, in their order, once all is written.

@@ -16,7 +16,7 @@ pub(crate) fn refusal(visit: &Visit<'_>, refusal: &Refusal) -> Answer {
     let (title, advice) = match refusal {
         Refusal::NotFound(_) if is_search => (texts.nothing_title, texts.nothing_advice.to_owned()),
         Refusal::NotFound(_) => (texts.missing_title, texts.missing_advice.to_owned()),
-        Refusal::TooLarge(_) | Refusal::TooCostly { .. } | Refusal::LongTarget { .. } => {
+        Refusal::TooLarge(_) | Refusal::TooCostly(_) | Refusal::LongTarget { .. } => {
             (texts.too_large_title, texts.too_large_advice.to_owned())
         }
         Refusal::TooMany { seconds } => (texts.slow_down_title, (texts.slow_down_advice)(*seconds)),

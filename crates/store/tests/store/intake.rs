@@ -7,7 +7,7 @@ use std::time::Duration;
 use sequoia_openpgp::cert::{CertBuilder, CertRevocationBuilder, CipherSuite};
 use sequoia_openpgp::serialize::MarshalInto as _;
 use sequoia_openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
-use talaria_cert::{Cert, Limits, Tag, Verdict, Verification};
+use talaria_cert::{Cert, Limits, Tag, Verdict, Verification, Work};
 use talaria_store::{Access, IngestOutcome, IngestRefusal, Preparation, Return, Store, StoreError};
 
 use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
@@ -17,8 +17,7 @@ fn preparation() -> Preparation {
         limits: Limits::default(),
         verification: Verification::Full,
         now: NOW.into(),
-        allowed: Duration::from_secs(10),
-        for_others: Duration::from_secs(2),
+        work: Work::of(Duration::from_secs(10)).with_part(Duration::from_secs(2)),
     }
 }
 
@@ -92,7 +91,7 @@ fn a_certificate_that_is_blocked_after_it_was_prepared_is_refused() {
 }
 
 fn is_too_costly<T>(result: &Result<T, StoreError>) -> bool {
-    matches!(result, Err(StoreError::TooCostly { needed, allowed }) if needed > allowed)
+    matches!(result, Err(StoreError::TooCostly(cost)) if cost.needed > cost.allowed)
 }
 
 #[test]
@@ -101,7 +100,7 @@ fn certificates_that_cost_too_much_are_refused_together() {
     let store = folder.store();
     let all = corpus(5);
     let cost: Duration = all.iter().map(Cert::cost).sum();
-    let within = |allowed| Preparation { allowed, ..preparation() };
+    let within = |allowed| Preparation { work: preparation().work.up_to(allowed), ..preparation() };
     assert!(is_too_costly(
         &store.prepare(all.clone(), &within(cost.saturating_sub(Duration::from_nanos(1))))
     ));
@@ -149,7 +148,7 @@ fn designated_revocations_count() {
     let cost = flooded.cost();
     // 2,000 signatures with 384 bits.
     let within = |more| Preparation {
-        allowed: cost + Duration::from_millis(more),
+        work: preparation().work.up_to(cost + Duration::from_millis(more)),
         now: talaria_cert::Timestamp::new(2_000_000_000),
         ..preparation()
     };
@@ -238,7 +237,7 @@ fn certifications_are_ranked_whole_or_the_certificate_needs_more_time() {
     let limits = Limits { foreign_signatures: 2, ..Limits::default() };
     let within = |micros| Preparation {
         limits: limits.clone(),
-        allowed: alice.cost() + Duration::from_micros(micros),
+        work: preparation().work.up_to(alice.cost() + Duration::from_micros(micros)),
         ..preparation()
     };
     let mut refused = 0;

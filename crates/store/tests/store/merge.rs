@@ -1,13 +1,11 @@
 //! The pure part of a write, on another engine: a map keeps the same certificates as the store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::path::Path;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide};
-use talaria_cert::{Cert, Fingerprint, Limits, Redacted, VERIFIER, Verification, View};
+use talaria_cert::{Cert, Fingerprint, Limits, Redacted, VERIFIER, Verification, View, Work};
 use talaria_store::{IngestOutcome, IngestRefusal, Ingested, Redaction, Return, Store, Stored};
 
 use crate::common::{NOW, corpus, part};
@@ -45,8 +43,8 @@ impl Map {
         let rules = Rules { limits, verification: Verification::Full, now, views: &[View::Sks] };
         let known = self.certs.values().map(|known| (known.cert.clone(), known.verdicts.clone()));
         let mut issuers: Vec<_> = known.collect();
-        let spend = |_| Ok::<_, Infallible>(Duration::MAX);
-        let Ok(decided) = decide(offers, &rules, &mut issuers, spend);
+        let mut work = Work::UNBOUNDED;
+        let decided = decide(offers, &rules, &mut issuers, &mut work).unwrap();
         let written = names.into_iter().zip(decided).map(|(name, decided)| {
             if let Some(record) = decided.record {
                 assert_eq!(record.cert.fingerprint(), name);

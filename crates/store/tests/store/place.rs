@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::common::{Folder, NOW, assert_clean, contents, corpus};
 use rusqlite::Connection;
-use talaria_cert::{Cert, Limits, Verification};
+use talaria_cert::{Cert, Limits, Verification, Work};
 use talaria_disk::{FileStep, watch};
 use talaria_store::{
     Access, BuildOptions, Builder, FileKind, IngestOutcome, Position, Preparation, SecondName,
@@ -208,8 +208,7 @@ fn unchanged_is_said_of_synced_certificates_only() {
         limits: Limits::default(),
         verification: Verification::Full,
         now: NOW.into(),
-        allowed: Duration::MAX,
-        for_others: Duration::MAX,
+        work: Work::UNBOUNDED,
     };
     let mut command = Store::open(&folder.path(), Access::Write).unwrap();
     for round in 0..3 {

@@ -14,7 +14,7 @@ use crate::engine::row::Position;
 impl From<Arc<StoreError>> for EngineError {
     fn from(error: Arc<StoreError>) -> Self {
         match *error {
-            StoreError::TooCostly { needed, allowed } => Self::TooCostly { needed, allowed },
+            StoreError::TooCostly(cost) => Self::TooCostly(cost),
             StoreError::TooLong { .. } => Self::TooLong(error),
             StoreError::Full { .. } | StoreError::TooLarge { .. } => Self::Full(error),
             StoreError::Busy { .. }
@@ -38,8 +38,7 @@ pub(crate) fn preparation(preparation: &Preparation) -> talaria_store::Preparati
         limits: preparation.limits.clone(),
         verification: Verification::Full,
         now: clock::now().into(),
-        allowed: preparation.allowed,
-        for_others: preparation.for_others,
+        work: preparation.work,
     }
 }
 

@@ -127,7 +127,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use talaria_cert::{Limits, Verification};
+    use talaria_cert::{Limits, Verification, Work};
     use talaria_corpus::{Generate, certs};
     use talaria_store::{Access, Preparation};
 
@@ -154,8 +154,7 @@ mod tests {
             limits: Limits::default(),
             verification: Verification::Deferred,
             now: 1_740_000_000.into(),
-            allowed: Duration::MAX,
-            for_others: Duration::MAX,
+            work: Work::UNBOUNDED,
         };
         let log = || std::fs::metadata(folder.path().join("certs.db-wal")).unwrap().len();
         let mut first = 0;

@@ -565,7 +565,7 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use talaria_cert::merge::bytes_digest;
-    use talaria_cert::{Cert, Limits, Tag, Verification};
+    use talaria_cert::{Cert, Limits, Tag, Verification, Work};
     use talaria_corpus::{Generate, certs};
     use talaria_store::Preparation;
 
@@ -600,8 +600,7 @@ mod tests {
             limits: Limits::default(),
             verification: Verification::Full,
             now: 1_740_000_000.into(),
-            allowed: Duration::MAX,
-            for_others: Duration::MAX,
+            work: Work::UNBOUNDED,
         };
         let mut intakes = [store.prepare(certs, &preparation).unwrap()];
         store.write(&mut intakes, 1, 1_740_000_000.into()).unwrap();

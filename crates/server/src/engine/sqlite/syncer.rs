@@ -115,9 +115,8 @@ fn run(
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
-    use std::time::Duration;
 
-    use talaria_cert::{Limits, Verification};
+    use talaria_cert::{Limits, Verification, Work};
     use talaria_corpus::{Generate, certs};
     use talaria_store::{Access, Preparation, Store};
     use tokio::sync::oneshot::Receiver;
@@ -130,8 +129,7 @@ mod tests {
             limits: Limits::default(),
             verification: Verification::Full,
             now: 1_740_000_000.into(),
-            allowed: Duration::MAX,
-            for_others: Duration::MAX,
+            work: Work::UNBOUNDED,
         };
         let certs = certs(&Generate { first: number, count: 1, ..Generate::default() });
         let intake = store.prepare(certs, &preparation).unwrap();
