@@ -290,66 +290,14 @@ pub(crate) fn decrypt_with(
     verifier: &Verifier<'_>,
     options: DecryptOptions<'_>,
 ) -> Result<Decrypted> {
-    let mut wrapped = Wrapped::default();
-    let (tag, length, input) = read_wrapped(Counted { input, bytes: 0 }, &mut wrapped)?;
-    let place = (input.bytes, length);
-    let mut body = Body::new(input, length);
-    let sealed = Sealed::read(tag, &mut body)?;
     let DecryptOptions { release, limits, threads } = options;
-    let mut start = Vec::new();
-    (&mut body)
-        .take(sealed.start_bytes_of(secrets, &wrapped) as u64)
-        .read_to_end(&mut start)
-        .map_err(MessageError::read)?;
-    let version_1 = matches!(sealed, Sealed::Version1);
-    let recipients = if version_1 { wrapped.recipients() } else { Vec::new() };
-    let Opening { found, cipher, chunks } =
-        sealed.open(secrets, remembered, wrapped, &start, limits.argon2_mib)?;
-    let session_key = found.session_key.key;
-    // If decryption fails after a key unwrapped a session key, the error is the same as if the key
-    // had not fitted.
-    let failed = |error| match (error, &found.by) {
-        (MessageError::Tampered(_), OpenedBy::Key(_)) if version_1 => {
-            MessageError::Unopened { recipients: recipients.clone() }
-        }
-        (error, _) => error,
-    };
+    let mut opened = Opened::find(input, secrets, remembered, limits.argon2_mib)?;
     let mut receiver = Receiver::new(output);
-    let mut stream = io::Cursor::new(start).chain(&mut body);
     let mut packets = PacketWriter::new(&mut receiver, limits);
-    match (&chunks, release) {
-        (Some(chunks), _) => chunks.open(&mut stream, &mut packets, threads)?,
-        (None, Release::Streamed) => {
-            // An error in the content is reported if the sender caused it, but not if somebody
-            // changed the message to learn from the answer.
-            let mut later = Later { inner: &mut packets, failed: None };
-            cfb::open(&session_key, cipher, &mut stream, &mut later, threads).map_err(failed)?;
-            later.failed.map_or(Ok(()), Err)?;
-        }
-        (None, Release::Checked { spool, again }) => {
-            let mut begin = Vec::new();
-            if again.is_some() {
-                (&mut stream)
-                    .take(ONCE_BYTES)
-                    .read_to_end(&mut begin)
-                    .map_err(MessageError::read)?;
-            }
-            let again = again.filter(|_| begin.len() as u64 == ONCE_BYTES);
-            let mut stream = io::Cursor::new(begin).chain(&mut stream);
-            if let Some(again) = again {
-                let checked =
-                    cfb::check(&session_key, cipher, &mut stream, threads).map_err(failed)?;
-                let mut stream = at_body(again()?, place)?;
-                checked.open(&session_key, &mut stream, &mut packets, threads)?;
-            } else {
-                let mut held = Held::with_memory(Box::new(spool), HELD_BYTES_MAX);
-                cfb::open(&session_key, cipher, &mut stream, &mut held, threads).map_err(failed)?;
-                held.release(&mut packets)?;
-            }
-        }
-    }
+    opened.release(&mut packets, release, threads)?;
     packets.finish()?;
-    debug_assert_eq!(version_1, chunks.is_none());
+    let Opened { body, sealed, opening, .. } = opened;
+    let Opening { found, cipher, .. } = opening;
     let (literal, signatures) = receiver.finish(verifier, found.recipient.as_slice())?;
     output.flush().map_err(MessageError::write)?;
     nothing_follows(body)?;
@@ -358,10 +306,166 @@ pub(crate) fn decrypt_with(
         profile: sealed.profile(),
         cipher,
         aead: sealed.aead(),
-        session_key,
+        session_key: found.session_key.key,
         literal,
         signatures,
     })
+}
+
+/// An encrypted message whose session key was found, and whose content was not read yet.
+///
+/// [`decrypt`] is the whole of decryption. This type is for programs that read the packets of the
+/// content themselves, as GnuPG's own do.
+pub struct Opened<R> {
+    /// The rest of the encrypted packet behind `start`.
+    body: Body<Counted<R>>,
+    start: Vec<u8>,
+    /// The place of the encrypted packet in the input, and its length.
+    place: (u64, Length),
+    sealed: Sealed,
+    opening: Opening,
+    /// The recipients of a version 1 message.
+    recipients: Vec<String>,
+}
+
+impl<R: Read + Send> Opened<R> {
+    /// Reads the start of a message, in binary form, and finds its session key. Passphrases that
+    /// cost more than `limits` allow are not tried.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the message, of reading, and of the secrets.
+    pub fn new(input: R, secrets: &mut Secrets, limits: ReadLimits) -> Result<Self> {
+        Self::find(input, secrets, &mut Remembered::default(), limits.argon2_mib)
+    }
+
+    fn find(
+        input: R,
+        secrets: &mut Secrets,
+        remembered: &mut Remembered,
+        argon2_mib: u64,
+    ) -> Result<Self> {
+        let mut wrapped = Wrapped::default();
+        let (tag, length, input) = read_wrapped(Counted { input, bytes: 0 }, &mut wrapped)?;
+        let place = (input.bytes, length);
+        let mut body = Body::new(input, length);
+        let sealed = Sealed::read(tag, &mut body)?;
+        let mut start = Vec::new();
+        (&mut body)
+            .take(sealed.start_bytes_of(secrets, &wrapped) as u64)
+            .read_to_end(&mut start)
+            .map_err(MessageError::read)?;
+        let is_version_1 = matches!(sealed, Sealed::Version1);
+        let recipients = if is_version_1 { wrapped.recipients() } else { Vec::new() };
+        let opening = sealed.open(secrets, remembered, wrapped, &start, argon2_mib)?;
+        Ok(Self { body, start, place, sealed, opening, recipients })
+    }
+
+    /// The secret that gave the session key. Only the content shows whether it is the right one.
+    #[must_use]
+    pub fn by(&self) -> &OpenedBy {
+        &self.opening.found.by
+    }
+
+    /// The cipher.
+    #[must_use]
+    pub fn cipher(&self) -> Cipher {
+        self.opening.cipher
+    }
+
+    /// The same message, read from its start by `input`. So the session key can be found in the
+    /// first bytes of a message, long before the rest is there.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the message and of reading.
+    pub fn again<S: Read + Send>(self, input: S) -> Result<Opened<S>> {
+        let Opening { found, .. } = self.opening;
+        let (mut wrapped, input) = (Wrapped::default(), Counted { input, bytes: 0 });
+        let (tag, length, input) = read_wrapped(input, &mut wrapped)?;
+        let place = (input.bytes, length);
+        let mut body = Body::new(input, length);
+        let sealed = Sealed::read(tag, &mut body)?;
+        let session_key = &found.session_key;
+        let Some((cipher, chunks)) = sealed.keys(session_key.cipher, &session_key.key)? else {
+            return Err(MessageError::Malformed("the message is no longer the same"));
+        };
+        let opening = Opening { found, cipher, chunks };
+        let recipients = self.recipients;
+        Ok(Opened { body, start: Vec::new(), place, sealed, opening, recipients })
+    }
+
+    /// Writes the packets of the content, which are authentic unless [`Release::Streamed`] is
+    /// chosen. Nothing is known of them: they can be malformed, and expand without a limit.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the message, of reading and of writing. The output before an error is the start of
+    /// the authentic packets, unless [`Release::Streamed`] was chosen.
+    pub fn write_packets(
+        mut self,
+        output: &mut (impl Write + Send),
+        release: Release<'_>,
+        threads: usize,
+    ) -> Result<()> {
+        self.release(output, release, threads)?;
+        output.flush().map_err(MessageError::write)?;
+        nothing_follows(self.body)
+    }
+
+    fn release(
+        &mut self,
+        packets: &mut (impl Write + Send),
+        release: Release<'_>,
+        threads: usize,
+    ) -> Result<()> {
+        let Self { body, start, place, sealed, opening, recipients } = self;
+        let Opening { found, cipher, chunks } = opening;
+        let (session_key, cipher) = (&found.session_key.key, *cipher);
+        let is_version_1 = matches!(sealed, Sealed::Version1);
+        debug_assert_eq!(is_version_1, chunks.is_none());
+        // If decryption fails after a key unwrapped a session key, the error is the same as if the
+        // key had not fitted.
+        let failed = |error| match (error, &found.by) {
+            (MessageError::Tampered(_), OpenedBy::Key(_)) if is_version_1 => {
+                MessageError::Unopened { recipients: recipients.clone() }
+            }
+            (error, _) => error,
+        };
+        let mut stream = io::Cursor::new(std::mem::take(start)).chain(body);
+        match (chunks, release) {
+            (Some(chunks), _) => chunks.open(&mut stream, packets, threads),
+            (None, Release::Streamed) => {
+                // An error in the content is reported if the sender caused it, but not if somebody
+                // changed the message to learn from the answer.
+                let mut later = Later { inner: packets, failed: None };
+                cfb::open(session_key, cipher, &mut stream, &mut later, threads).map_err(failed)?;
+                later.failed.map_or(Ok(()), Err)
+            }
+            (None, Release::Checked { spool, again }) => {
+                let mut begin = Vec::new();
+                if again.is_some() {
+                    (&mut stream)
+                        .take(ONCE_BYTES)
+                        .read_to_end(&mut begin)
+                        .map_err(MessageError::read)?;
+                }
+                let again = again.filter(|_| begin.len() as u64 == ONCE_BYTES);
+                let mut stream = io::Cursor::new(begin).chain(&mut stream);
+                if let Some(again) = again {
+                    let checked =
+                        cfb::check(session_key, cipher, &mut stream, threads).map_err(failed)?;
+                    let mut stream = at_body(again()?, *place)?;
+                    checked.open(session_key, &mut stream, packets, threads)
+                } else {
+                    let mut held = Held::with_memory(Box::new(spool), HELD_BYTES_MAX);
+                    cfb::open(session_key, cipher, &mut stream, &mut held, threads)
+                        .map_err(failed)?;
+                    held.release(packets)
+                }
+            }
+        }
+    }
 }
 
 /// An input that counts what is read from it.

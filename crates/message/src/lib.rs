@@ -80,7 +80,7 @@ pub use cleartext::{
 };
 pub use compression::Compression;
 pub use content::Literal;
-pub use decrypt::{Again, DecryptOptions, Decrypted, Release, decrypt};
+pub use decrypt::{Again, DecryptOptions, Decrypted, Opened, Release, decrypt};
 pub use decryptor::Decryptor;
 pub use encrypt::{EncryptOptions, Encrypted, Naming, Profile, Recipients, encrypt, pack};
 pub use encryptor::Encryptor;
