@@ -190,15 +190,18 @@ fn refusal(line: &str) -> Refusal {
     Refusal { number, code, text: text.replace(char::is_control, " ") }
 }
 
-/// Escapes a text as an argument of a command.
+/// Escapes a text as an argument of a command. The agent passes it on to pinentry as it is, so no
+/// more is escaped than GnuPG escapes.
 pub(super) fn escaped(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b' ' => "+".to_owned(),
-            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'.' | b'-' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
+    let mut escaped = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            ' ' => escaped.push('+'),
+            '+' | '"' | '%' | '\0'..'\x20' => escaped.push_str(&format!("%{:02X}", char as u32)),
+            _ => escaped.push(char),
+        }
+    }
+    escaped
 }
 
 /// Decodes a text with GnuPG's percent escapes.
@@ -240,7 +243,7 @@ mod tests {
 
     #[test]
     fn escapes_read_back() {
-        assert_eq!(escaped("a b\n%ü"), "a+b%0A%25%C3%BC");
+        assert_eq!(escaped("a b\n%ü (\"+\")"), "a+b%0A%25ü+(%22%2B%22)");
         assert_eq!(unescaped("/tmp/a%3ab%%zz%2"), "/tmp/a:b%%zz%2");
     }
 }
