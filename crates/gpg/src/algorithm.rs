@@ -2,8 +2,52 @@
 
 use talaria_cert::Key;
 
+/// The ciphers of GnuPG 2.2 (RFC 9580, section 9.3).
+pub(crate) const CIPHERS: [(u8, &str); 11] = [
+    (1, "IDEA"),
+    (2, "3DES"),
+    (3, "CAST5"),
+    (4, "BLOWFISH"),
+    (7, "AES"),
+    (8, "AES192"),
+    (9, "AES256"),
+    (10, "TWOFISH"),
+    (11, "CAMELLIA128"),
+    (12, "CAMELLIA192"),
+    (13, "CAMELLIA256"),
+];
+
+/// The compressions of GnuPG 2.2 (RFC 9580, section 9.4).
+pub(crate) const COMPRESSIONS: [(u8, &str); 4] =
+    [(0, "Uncompressed"), (1, "ZIP"), (2, "ZLIB"), (3, "BZIP2")];
+
 /// The number of MD5 (RFC 9580, section 9.5).
 const MD5: u8 = 1;
+
+/// The name of an algorithm among some.
+pub(crate) fn name(all: &[(u8, &'static str)], number: u8) -> &'static str {
+    all.iter().find(|(known, _)| *known == number).map_or("?", |(_, name)| name)
+}
+
+/// The number of an algorithm among some by its name, in any case, or by its number behind a
+/// letter.
+fn number(all: &[(u8, &str)], letter: char, name: &str) -> Option<u8> {
+    let named = all.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
+    let numbered = || name.to_ascii_uppercase().strip_prefix(letter)?.parse().ok();
+    named
+        .map(|(number, _)| *number)
+        .or_else(|| numbered().filter(|number| all.iter().any(|(known, _)| known == number)))
+}
+
+/// The number of a cipher by its name, or as `S9`.
+pub(crate) fn cipher_number(name: &str) -> Option<u8> {
+    if name.eq_ignore_ascii_case("AES128") { Some(7) } else { number(&CIPHERS, 'S', name) }
+}
+
+/// The number of a compression by its name, or as `Z2`.
+pub(crate) fn compression_number(name: &str) -> Option<u8> {
+    if name.eq_ignore_ascii_case("NONE") { Some(0) } else { number(&COMPRESSIONS, 'Z', name) }
+}
 
 /// Whether GnuPG 2.2 computes a digest.
 pub(crate) fn is_known_digest(number: u8) -> bool {

@@ -115,3 +115,13 @@ impl Code {
 /// The end of the program before its end, with this exit status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Exit(pub(crate) u8);
+
+/// The innermost cause of an error.
+pub(crate) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    let text = cause.to_string();
+    text[..text.find(" (os error").unwrap_or(text.len())].to_owned()
+}

@@ -4,11 +4,15 @@ use std::io::{self, Read};
 
 /// Types of packets (RFC 9580, section 5).
 pub(crate) mod tag {
+    /// A session key that is encrypted to a key.
+    pub(crate) const WRAPPED: u8 = 1;
     pub(crate) const SIGNATURE: u8 = 2;
     pub(crate) const ONE_PASS: u8 = 4;
     pub(crate) const COMPRESSED: u8 = 8;
     pub(crate) const MARKER: u8 = 10;
     pub(crate) const LITERAL: u8 = 11;
+    /// Encrypted data with a check of its integrity.
+    pub(crate) const ENCRYPTED: u8 = 18;
     pub(crate) const MDC: u8 = 19;
     /// GnuPG uses it inside, and accepts none from outside.
     pub(crate) const CONTROL: u8 = 63;

@@ -10,6 +10,8 @@ mod arguments;
 mod arranged;
 mod chosen;
 mod config;
+mod decrypt;
+mod described;
 mod encrypt;
 mod ends;
 mod export;
@@ -29,6 +31,7 @@ mod start;
 mod table;
 mod trust;
 pub(crate) mod trusted;
+mod unlock;
 mod verify;
 mod web;
 
@@ -37,11 +40,12 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::code::Exit;
+use crate::gpg::decrypt::Decryption;
 use crate::gpg::encrypt::Encryption;
 use crate::gpg::export::Export;
 use crate::gpg::handover::{Reason, hand_over};
 use crate::gpg::list::{Lines, Listing};
-use crate::gpg::plain::Plain;
+use crate::gpg::plain::{Kind, Looked, Plain};
 use crate::gpg::request::{Request, Task};
 use crate::gpg::sign::Signature;
 use crate::gpg::table::OPTIONS;
@@ -91,8 +95,14 @@ fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
         Task::Verify => verify::verify(&start::start(settings, &words, has_stopped, None)?, &words),
         Task::Decrypt | Task::Default => {
             let plain = if task == Task::Decrypt { Plain::Decrypt } else { Plain::Default };
-            let started = start::start(settings, &words, has_stopped, Some(plain))?;
-            verify::write(&started, plain, &words)
+            let Looked { kind, output, seen, start } = plain::look(plain, &settings, &words)?;
+            let content = Some((plain, output));
+            let started = start::start(settings, &words, has_stopped, content)?;
+            match kind {
+                Kind::Encrypted(named) => Decryption::find(&started, plain, &named, (seen, start))?
+                    .write(&started, &words),
+                _ => verify::write(&started, plain, &words),
+            }
         }
         Task::Encrypt => {
             let started = start::start(settings, &words, has_stopped, None)?;

@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use crate::algorithm;
 use crate::code::{Code, Exit};
@@ -16,7 +15,6 @@ use crate::input;
 use crate::keyring::Keyrings;
 use crate::log::Log;
 use crate::options::{self, Given, Opt, Parser, Takes, Usage, opt};
-use crate::output::Output;
 use crate::process::Processor;
 use crate::session::Session;
 use crate::time;
@@ -194,20 +192,7 @@ fn verify(task: Task) -> Result<(), Exit> {
     );
     let home = std::env::current_dir().unwrap_or_default().join(home);
     let keyrings = Keyrings::open(&session, &keyrings, &home);
-    let output = Output::new(&session);
-    let (name, data) = match files.split_first() {
-        Some((name, data)) => (Some(name.as_os_str()), data),
-        None => (None, &[][..]),
-    };
-    let mut processor = Processor {
-        session: &session,
-        keyrings,
-        data,
-        name,
-        output,
-        has_failed_to_uncompress: false,
-        compressed_bytes: Rc::default(),
-    };
+    let mut processor = Processor::new(&session, keyrings, &files);
     let result = input::verify(&mut processor)?;
     if let Err(code) = result {
         session.log.error(format!("verify signatures failed: {}", code.text()));

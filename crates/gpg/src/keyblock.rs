@@ -273,6 +273,13 @@ impl Keyblock {
         self.user_ids.iter().any(|id| !id.is_text)
     }
 
+    /// Whether a user ID names a cipher among the preferred ones.
+    pub(crate) fn prefers_cipher(&self, number: u8) -> bool {
+        const CIPHERS: u8 = 11;
+        let mut lists = self.user_ids.iter().map(|id| self.preferences(Some(id), [CIPHERS; 2]));
+        lists.any(|lists| lists.is_some_and(|[ciphers, _]| ciphers.contains(&number)))
+    }
+
     /// The preferred algorithms of a user ID: those of subpackets of two types, in its newest
     /// self-signature. Without a user ID, it is the primary one. `None` if it is not certain which
     /// self-signature that is.

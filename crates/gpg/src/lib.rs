@@ -33,6 +33,7 @@ mod keyring;
 mod log;
 mod options;
 mod output;
+mod pass;
 mod process;
 mod progress;
 mod session;

@@ -93,10 +93,14 @@ pub(crate) struct Processor<'a> {
     pub(crate) name: Option<&'a OsStr>,
     /// The content, held back.
     pub(crate) output: Output,
+    /// A message without a signature is an error.
+    pub(crate) needs_signature: bool,
     /// Damaged compressed data was reported.
-    pub(crate) has_failed_to_uncompress: bool,
+    has_failed_to_uncompress: bool,
     /// The bytes that were read of compressed packets outside of any other.
-    pub(crate) compressed_bytes: Rc<Cell<u64>>,
+    compressed_bytes: Rc<Cell<u64>>,
+    /// There was a signature, or an announcement of one.
+    is_signed: bool,
 }
 
 /// A reader that counts, if it has a counter.
@@ -136,6 +140,27 @@ enum Skipped {
     Ended,
 }
 
+impl<'a> Processor<'a> {
+    /// A processor for the first of these files, with the others as its data.
+    pub(crate) fn new(session: &'a Session, keyrings: Keyrings, files: &'a [OsString]) -> Self {
+        let (name, data) = match files.split_first() {
+            Some((name, data)) => (Some(name.as_os_str()), data),
+            None => (None, &[][..]),
+        };
+        Self {
+            session,
+            keyrings,
+            data,
+            name,
+            output: Output::new(session),
+            needs_signature: true,
+            has_failed_to_uncompress: false,
+            compressed_bytes: Rc::default(),
+            is_signed: false,
+        }
+    }
+}
+
 impl Processor<'_> {
     /// Processes a message. The error is GnuPG's; it was not reported yet.
     ///
@@ -164,7 +189,7 @@ impl Processor<'_> {
         let mut level = Level { depth, ..Level::default() };
         let mut result = self.packets(source, &mut level)?;
         self.judge(&mut level)?;
-        if result.is_ok() && !level.has_signature {
+        if result.is_ok() && !level.has_signature && self.needs_signature {
             session.status.line("NODATA 4");
             session.log.error("no signature found");
             result = Err(Code::NoData);
@@ -249,6 +274,7 @@ impl Processor<'_> {
         length: Length,
     ) -> Result<Result<Result<(), Skipped>, Code>, Exit> {
         let session = self.session;
+        self.is_signed |= matches!(tag, tag::SIGNATURE | tag::ONE_PASS);
         if tag != tag::SIGNATURE && source.has_failed() {
             let _ = Body::new(source, length).skip();
             return Ok(Ok(Err(Skipped::Unknown)));
@@ -391,7 +417,7 @@ impl Processor<'_> {
                     session.status.line(&format!("PLAINTEXT_LENGTH {}", body.left()));
                 }
             }
-            self.output.begin();
+            self.output.begin(session, self.is_signed);
             let is_text = matches!(mode, b't' | b'u');
             let mut buffer = vec![0; PIECE_BYTES];
             let mut given = 0;
@@ -418,9 +444,9 @@ impl Processor<'_> {
                 if is_text && self.output.is_wanted() {
                     let text: Vec<u8> =
                         piece.iter().copied().filter(|&byte| byte != b'\r').collect();
-                    self.write(&text);
+                    self.output.write(session, &text);
                 } else {
-                    self.write(piece);
+                    self.output.write(session, piece);
                 }
             }
             if body.is_truncated() {
@@ -428,6 +454,9 @@ impl Processor<'_> {
                 let left = body.left();
                 session.log.error(format!("problem reading source ({left} bytes remaining)"));
             }
+        }
+        if !session.log.has_errors() {
+            self.output.end();
         }
         level.digests = Some(digests);
         level.nodes.push(Node::Content);
@@ -483,7 +512,7 @@ impl Processor<'_> {
             }
             let content = line.strip_suffix(b"\n").unwrap_or(&line);
             digests.update(content.strip_suffix(b"\r").unwrap_or(content));
-            self.write(&line);
+            self.output.write(session, &line);
         }
         if armor.is_text_cut() {
             session.log.error("block_filter: 1st length byte missing");
@@ -496,7 +525,7 @@ impl Processor<'_> {
         if !is_announced {
             self.announce_text();
         }
-        self.output.begin();
+        self.output.begin(session, true);
         level.has_data = true;
         level.digests = Some(digests);
         level.nodes.push(Node::Content);
@@ -508,14 +537,6 @@ impl Processor<'_> {
         self.name_content(&[]);
         if !self.is_second() && self.output.is_wanted() {
             self.session.status.line("PLAINTEXT 74 0 ");
-        }
-    }
-
-    /// Writes a piece of content.
-    fn write(&mut self, data: &[u8]) {
-        if let Err(error) = self.output.write(data) {
-            let error = Code::system(&error);
-            self.session.log.error(format!("error writing a temporary file: {}", error.text()));
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use crate::algorithm::{CIPHERS, COMPRESSIONS};
+
 /// The first lines of `--version`: programs look there for the version of GnuPG that they have to
 /// do with.
 const VERSION: &str = concat!(
@@ -17,22 +19,8 @@ const VERSION: &str = concat!(
 
 const PUBLIC: [(u8, &str); 6] =
     [(1, "RSA"), (16, "ELG"), (17, "DSA"), (18, "ECDH"), (19, "ECDSA"), (22, "EDDSA")];
-const CIPHERS: [(u8, &str); 11] = [
-    (1, "IDEA"),
-    (2, "3DES"),
-    (3, "CAST5"),
-    (4, "BLOWFISH"),
-    (7, "AES"),
-    (8, "AES192"),
-    (9, "AES256"),
-    (10, "TWOFISH"),
-    (11, "CAMELLIA128"),
-    (12, "CAMELLIA192"),
-    (13, "CAMELLIA256"),
-];
 const DIGESTS: [(u8, &str); 6] =
     [(2, "SHA1"), (3, "RIPEMD160"), (8, "SHA256"), (9, "SHA384"), (10, "SHA512"), (11, "SHA224")];
-const COMPRESSIONS: [(u8, &str); 4] = [(0, "Uncompressed"), (1, "ZIP"), (2, "ZLIB"), (3, "BZIP2")];
 const CURVES: &str = "cv25519;ed25519;nistp256;nistp384;nistp521;brainpoolP256r1;brainpoolP384r1;\
                       brainpoolP512r1;secp256k1";
 

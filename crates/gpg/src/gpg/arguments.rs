@@ -4,33 +4,17 @@
 use crate::algorithm;
 use crate::gpg::table::Argument;
 
-const CIPHERS: [&str; 12] = [
-    "IDEA",
-    "3DES",
-    "CAST5",
-    "BLOWFISH",
-    "AES",
-    "AES128",
-    "AES192",
-    "AES256",
-    "TWOFISH",
-    "CAMELLIA128",
-    "CAMELLIA192",
-    "CAMELLIA256",
-];
-const COMPRESSIONS: [&str; 5] = ["UNCOMPRESSED", "NONE", "ZIP", "ZLIB", "BZIP2"];
-
 /// Whether gpg accepts the argument. An uncertain one is not.
 pub(crate) fn is_known(kind: Argument, text: &str) -> bool {
     let upper = text.to_ascii_uppercase();
     let lower = text.to_ascii_lowercase();
     match kind {
         Argument::Charset => matches!(lower.as_str(), "utf-8" | "utf8"),
-        Argument::Cipher => is_cipher(&upper),
+        Argument::Cipher => algorithm::cipher_number(&upper).is_some(),
         Argument::Digest => algorithm::digest_number(&upper).is_some_and(|number| number != 1),
         Argument::Compression => {
-            COMPRESSIONS.contains(&upper.as_str())
-                || matches!(upper.as_str(), "0" | "1" | "2" | "3")
+            let is_number = matches!(upper.as_str(), "0" | "1" | "2" | "3");
+            is_number || algorithm::compression_number(&upper).is_some()
         }
         Argument::Preferences => {
             let mut words = upper.split([' ', ',']).filter(|word| !word.is_empty());
@@ -68,25 +52,6 @@ pub(crate) fn is_usual(kind: Argument, text: &str) -> bool {
     }
 }
 
-/// The number of a cipher by its name, or as `S9`.
-pub(crate) fn cipher(text: &str) -> Option<u8> {
-    let upper = text.to_ascii_uppercase();
-    Some(match upper.as_str() {
-        "IDEA" => 1,
-        "3DES" => 2,
-        "CAST5" => 3,
-        "BLOWFISH" => 4,
-        "AES" | "AES128" => 7,
-        "AES192" => 8,
-        "AES256" => 9,
-        "TWOFISH" => 10,
-        "CAMELLIA128" => 11,
-        "CAMELLIA192" => 12,
-        "CAMELLIA256" => 13,
-        _ => upper.strip_prefix('S')?.parse().ok()?,
-    })
-}
-
 /// The numbers of one kind in a list of preferences; `None` if gpg would say something about it.
 pub(crate) fn preferences(list: &str, number: impl Fn(&str) -> Option<u8>) -> Option<Vec<u8>> {
     let mut numbers = Vec::new();
@@ -104,34 +69,12 @@ pub(crate) fn preferences(list: &str, number: impl Fn(&str) -> Option<u8>) -> Op
     Some(numbers)
 }
 
-/// The number of a compression by its name, or as `Z2`.
-pub(crate) fn compression(text: &str) -> Option<u8> {
-    match text.to_ascii_uppercase().as_str() {
-        "UNCOMPRESSED" | "NONE" | "0" | "Z0" => Some(0),
-        "ZIP" | "1" | "Z1" => Some(1),
-        "ZLIB" | "2" | "Z2" => Some(2),
-        "BZIP2" | "3" | "Z3" => Some(3),
-        _ => None,
-    }
-}
-
-fn is_cipher(upper: &str) -> bool {
-    CIPHERS.contains(&upper) || is_numbered(upper, 'S', &[1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13])
-}
-
 /// A word of a list of preferences.
 fn is_preference(upper: &str) -> bool {
-    CIPHERS.contains(&upper)
-        || COMPRESSIONS.contains(&upper)
-        || matches!(upper, "SHA1" | "SHA224" | "SHA256" | "SHA384" | "SHA512" | "RIPEMD160")
-        || is_numbered(upper, 'S', &[1, 2, 3, 4, 7, 8, 9, 10])
-        || is_numbered(upper, 'H', &[2, 3, 8, 9, 10, 11])
-        || is_numbered(upper, 'Z', &[0, 1, 2, 3])
-}
-
-fn is_numbered(upper: &str, letter: char, numbers: &[u32]) -> bool {
-    let number = upper.strip_prefix(letter).and_then(|digits| digits.parse().ok());
-    number.is_some_and(|number| numbers.contains(&number))
+    // gpg knows the ciphers of this kind by their names only.
+    !matches!(upper, "S11" | "S12" | "S13") && algorithm::cipher_number(upper).is_some()
+        || algorithm::compression_number(upper).is_some()
+        || algorithm::digest_number(upper).is_some_and(|number| number != 1)
 }
 
 /// What changes nothing as long as no key is fetched.

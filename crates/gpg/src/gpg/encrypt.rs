@@ -12,7 +12,8 @@ use talaria_message::{
     ArmorWriter, Cipher, Compression, EncryptOptions, Label, Literal, MessageError, Naming, Profile,
 };
 
-use crate::code::{Code, Exit};
+use crate::algorithm::{self, CIPHERS, COMPRESSIONS};
+use crate::code::{Code, Exit, cause};
 use crate::framing::{self, Header, tag};
 use crate::gpg::ends::{self, Counted, Input, Output};
 use crate::gpg::handover::Reason;
@@ -132,7 +133,7 @@ impl Encryption {
                 MessageError::Write(_) => format!("error writing to '{output_name}'"),
                 _ => format!("error reading '{shown}'"),
             };
-            session.log.error(format!("{what}: {}", ends::cause(&error)));
+            session.log.error(format!("{what}: {}", cause(&error)));
             return fail(Code::General.whole_number(), Code::General.text());
         }
         progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
@@ -163,7 +164,7 @@ impl How {
             other => return Err(needs(format!("with cipher {}", other.unwrap_or_default()))),
         };
         if preferred != Some(number) && !sealing.is_expert {
-            let name = ["AES", "AES192", "AES256"][usize::from(number - 7)];
+            let name = algorithm::name(&CIPHERS, number);
             warnings.push(violates(&format!("symmetric cipher {name} ({number})")));
         }
         let compression = compression(sealing, &all, input, &mut warnings)?;
@@ -243,9 +244,8 @@ fn compression(
     }
     let preferred = preferred::compression(all, wanted, &sealing.personal.compressions);
     let number = wanted.or(preferred).unwrap_or_default();
-    let name = ["Uncompressed", "ZIP", "ZLIB", "BZIP2"].get(usize::from(number)).copied();
     if preferred != Some(number) && !sealing.is_expert {
-        let name = name.unwrap_or_default();
+        let name = algorithm::name(&COMPRESSIONS, number);
         warnings.push(violates(&format!("compression algorithm {name} ({number})")));
     }
     let zlib = level(sealing.level).unwrap_or(LEVEL);

@@ -143,13 +143,3 @@ impl Read for Counted {
         Ok(read)
     }
 }
-
-/// The innermost cause of an error.
-pub(crate) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    let text = cause.to_string();
-    text[..text.find(" (os error").unwrap_or(text.len())].to_owned()
-}

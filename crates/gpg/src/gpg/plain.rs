@@ -1,12 +1,18 @@
-//! `--decrypt`, and calls without a command, for messages that are only signed.
+//! `--decrypt`, and calls without a command: what a message is, and where its content goes.
 //!
-//! What a file holds is looked at before anything else. Only a regular file can be looked at: the
-//! real gpg must find it unread.
+//! A message is looked at before anything else, and stays unread: if it is not processed here, the
+//! real gpg must find all of it. So a regular file is opened a second time, and what waits in a
+//! pipe is copied.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek as _, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::{SpliceFlags, tee};
 
 use crate::armor::{Armor, may_be_armored};
 use crate::compressed;
@@ -25,15 +31,76 @@ const DEPTH_MAX: usize = 4;
 /// The number of bytes that are read at once.
 const READ_BYTES: usize = 4096;
 
+/// The number of bytes in a pipe that are looked at: what fits into one.
+const PIPE_BYTES: usize = 64 << 10;
+
+/// The time for more to come through a pipe whose first bytes say too little.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The maximum number of recipients of a message that is decrypted here.
+const RECIPIENTS_MAX: usize = 256;
+
+/// The maximum length of a session key for a recipient, in bytes.
+const WRAPPED_BYTES_MAX: u64 = 8 << 10;
+
 /// What a message is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
     /// Content with signatures.
     Signed,
     /// It begins with a signature.
     Signature,
+    /// It is encrypted to keys that it names, in the format of gpg 2.2.
+    Encrypted(Vec<Recipient>),
     /// Anything else.
     Other,
+}
+
+/// A key that a message names.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Recipient {
+    pub(crate) id: u64,
+    pub(crate) algorithm: u8,
+}
+
+/// A message that was looked at.
+pub(crate) struct Looked {
+    pub(crate) kind: Kind,
+    /// The place of its content; `None` for a signature in a file of its own.
+    pub(crate) output: Option<OsString>,
+    pub(crate) seen: Seen,
+    /// The first bytes, as many as a pipe holds.
+    pub(crate) start: Vec<u8>,
+}
+
+/// Where a message was looked at.
+pub(crate) enum Seen {
+    /// In a regular file, from this place on.
+    File(File, u64),
+    Pipe,
+}
+
+impl Seen {
+    /// The length of the message in bytes; `None` if it cannot be opened again.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::File(file, place) => file.metadata().ok().map(|meta| meta.len() - place),
+            Self::Pipe => None,
+        }
+    }
+
+    /// Opens the message again.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the system.
+    pub(crate) fn again(&self) -> io::Result<File> {
+        let Self::File(file, place) = self else { return Err(io::ErrorKind::NotSeekable.into()) };
+        // Another description of the same file has a place of its own.
+        let mut again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        again.seek(SeekFrom::Start(*place))?;
+        Ok(again)
+    }
 }
 
 /// What is done with a file.
@@ -45,16 +112,16 @@ pub(crate) enum Plain {
     Default,
 }
 
-/// Whether the files named by `words` are only signed, and where their content goes.
+/// Looks at the message that `words` name, and says where its content goes.
 ///
 /// # Errors
 ///
 /// [`Reason`] if the real gpg is needed.
-pub(crate) fn output(
+pub(crate) fn look(
     plain: Plain,
     settings: &Settings,
     words: &[OsString],
-) -> Result<Option<OsString>, Reason> {
+) -> Result<Looked, Reason> {
     let command = match plain {
         Plain::Decrypt => "--decrypt",
         Plain::Default => "a call without a command",
@@ -62,13 +129,15 @@ pub(crate) fn output(
     let other = || Reason::Undone(format!("{command} for this message"));
     let (name, []) = words.split_at(words.len().min(1)) else { return Err(other()) };
     let name = name.first().map(OsString::as_os_str);
-    let file = open(name, settings.specials).ok_or_else(other)?;
-    match (kind(file), plain) {
-        (Kind::Signed, Plain::Decrypt) => {
-            Ok(Some(settings.output.clone().unwrap_or_else(|| OsString::from("-"))))
+    let (kind, seen, start) = see(name, settings.specials).ok_or_else(other)?;
+    let output = match (&kind, plain) {
+        (Kind::Signed | Kind::Encrypted(_), Plain::Decrypt) => {
+            Some(settings.output.clone().unwrap_or_else(|| OsString::from("-")))
         }
-        (Kind::Signed, Plain::Default) if settings.output.is_some() => Ok(settings.output.clone()),
-        (Kind::Signed, Plain::Default) => {
+        (Kind::Signed | Kind::Encrypted(_), Plain::Default) if settings.output.is_some() => {
+            settings.output.clone()
+        }
+        (Kind::Signed | Kind::Encrypted(_), Plain::Default) => {
             let output = match name {
                 None => OsString::from("-"),
                 Some(name) => without_end(name).ok_or_else(other)?,
@@ -76,30 +145,67 @@ pub(crate) fn output(
             if output != "-" && !settings.yes && Path::new(&output).exists() {
                 return Err(other());
             }
-            Ok(Some(output))
+            Some(output)
         }
         // gpg asks for the data unless there is a file with the usual name.
         (Kind::Signature, Plain::Default) => {
             let data = name.and_then(|name| beside(name, settings.specials));
-            data.filter(|data| File::open(data).is_ok()).map(|_| None).ok_or_else(other)
+            data.filter(|data| File::open(data).is_ok()).map(|_| None).ok_or_else(other)?
         }
-        _ => Err(other()),
+        _ => return Err(other()),
+    };
+    Ok(Looked { kind, output, seen, start })
+}
+
+/// What a file or a pipe holds, and its first bytes; `None` for anything else.
+fn see(name: Option<&OsStr>, specials: bool) -> Option<(Kind, Seen, Vec<u8>)> {
+    let mut file = descriptor::open(name.unwrap_or("-".as_ref()), specials).ok()?;
+    let meta = file.metadata().ok()?;
+    if meta.is_file() {
+        let place = file.stream_position().ok()?;
+        let seen = Seen::File(file, place);
+        let mut start = Vec::new();
+        seen.again().ok()?.take(PIPE_BYTES as u64).read_to_end(&mut start).ok()?;
+        return Some((kind(seen.again().ok()?), seen, start));
+    }
+    let started = Instant::now();
+    loop {
+        let (bytes, is_all) = waiting(&file)?;
+        let mut is_short = false;
+        let kind = kind(Start { bytes: &bytes, is_short: &mut is_short });
+        let may_be_more = is_short && !is_all && bytes.len() < PIPE_BYTES;
+        if kind != Kind::Other || !may_be_more || started.elapsed() > PATIENCE {
+            return Some((kind, Seen::Pipe, bytes));
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// A regular file, of its own or as the standard input, from where it would be read.
-fn open(name: Option<&OsStr>, specials: bool) -> Option<File> {
-    let name = name.unwrap_or("-".as_ref());
-    let is_regular = |file: &File| file.metadata().is_ok_and(|meta| meta.is_file());
-    if name != "-" {
-        let file = Some(name).filter(|name| !descriptor::is_pipe(name, specials));
-        return File::open(file?).ok().filter(is_regular);
+/// A copy of what waits in a pipe, and whether nothing can follow; `None` for anything else.
+fn waiting(pipe: &File) -> Option<(Vec<u8>, bool)> {
+    let mut polled = [PollFd::new(pipe, PollFlags::IN)];
+    poll(&mut polled, None).ok()?;
+    let is_all = polled[0].revents().contains(PollFlags::HUP);
+    let (copy, into) = rustix::pipe::pipe().ok()?;
+    let bytes = tee(pipe, &into, PIPE_BYTES, SpliceFlags::empty()).ok()?;
+    drop(into);
+    let mut copied = Vec::with_capacity(bytes);
+    File::from(copy).read_to_end(&mut copied).ok()?;
+    Some((copied, is_all))
+}
+
+/// The start of a message, and whether more of it was asked for.
+struct Start<'a> {
+    bytes: &'a [u8],
+    is_short: &'a mut bool,
+}
+
+impl Read for Start<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(out)?;
+        *self.is_short |= read == 0 && !out.is_empty();
+        Ok(read)
     }
-    // Another description of the same file has a place of its own.
-    let place = rustix::fs::seek(std::io::stdin(), rustix::fs::SeekFrom::Current(0)).ok()?;
-    let mut file = File::open("/proc/self/fd/0").ok().filter(is_regular)?;
-    file.seek(SeekFrom::Start(place)).ok()?;
-    Some(file)
 }
 
 /// The name of a message without its end; `-` for a pipe.
@@ -113,9 +219,9 @@ fn without_end(name: &OsStr) -> Option<OsString> {
     rest.map(OsString::from)
 }
 
-/// What a file holds.
-fn kind(file: File) -> Kind {
-    let mut input = BufReader::with_capacity(READ_BYTES, file);
+/// What a message is by its start.
+fn kind(input: impl Read) -> Kind {
+    let mut input = BufReader::with_capacity(READ_BYTES, input);
     let Ok(start) = input.fill_buf() else { return Kind::Other };
     if !may_be_armored(&start[..start.len().min(2)]) {
         return first(&mut input, DEPTH_MAX);
@@ -129,19 +235,33 @@ fn kind(file: File) -> Kind {
     }
 }
 
-/// What a message is by its first packet.
+/// What a message is by its first packets.
 fn first(source: &mut dyn Read, depth: usize) -> Kind {
-    for _ in 0..DEPTH_MAX {
+    let (mut recipients, mut markers) = (Vec::new(), 0);
+    loop {
         let Ok(Header::Packet(tag, length)) = framing::header(source) else { return Kind::Other };
         let mut body = Body::new(source, length);
         match tag {
-            tag::ONE_PASS => return Kind::Signed,
-            tag::SIGNATURE => return Kind::Signature,
-            tag::MARKER => {
+            tag::WRAPPED if recipients.len() < RECIPIENTS_MAX => {
+                let body = body.read_small(WRAPPED_BYTES_MAX).unwrap_or_default();
+                match recipient(&body) {
+                    Some(recipient) => recipients.push(recipient),
+                    None => return Kind::Other,
+                }
+            }
+            tag::ENCRYPTED if !recipients.is_empty() => {
+                let version = framing::byte(&mut body).ok().flatten();
+                return if version == Some(1) { Kind::Encrypted(recipients) } else { Kind::Other };
+            }
+            tag::MARKER if markers < DEPTH_MAX => {
+                markers += 1;
                 if body.skip().is_err() {
                     return Kind::Other;
                 }
             }
+            _ if !recipients.is_empty() => return Kind::Other,
+            tag::ONE_PASS => return Kind::Signed,
+            tag::SIGNATURE => return Kind::Signature,
             tag::COMPRESSED if depth > 0 => {
                 let algorithm = framing::byte(&mut body).ok().flatten().unwrap_or(0xff);
                 let inner = BufReader::with_capacity(READ_BYTES, &mut body);
@@ -157,5 +277,16 @@ fn first(source: &mut dyn Read, depth: usize) -> Kind {
             _ => return Kind::Other,
         }
     }
-    Kind::Other
+}
+
+/// The recipient of a session key; `None` if it is hidden, or of a kind that is not decrypted here.
+fn recipient(body: &[u8]) -> Option<Recipient> {
+    const RSA: u8 = 1;
+    const ELGAMAL: u8 = 16;
+    const ECDH: u8 = 18;
+    let (&[3], rest) = body.split_first_chunk()? else { return None };
+    let (id, rest) = rest.split_first_chunk()?;
+    let (id, &algorithm) = (u64::from_be_bytes(*id), rest.first()?);
+    let is_known = id != 0 && matches!(algorithm, RSA | ELGAMAL | ECDH);
+    is_known.then_some(Recipient { id, algorithm })
 }

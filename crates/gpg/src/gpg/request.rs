@@ -90,10 +90,12 @@ pub(crate) struct Settings {
     pub(crate) names_signers: bool,
     /// An option whose effect on signatures is not implemented.
     unless_signing: Option<Reason>,
+    /// An option whose effect on decryption is not implemented.
+    pub(crate) unless_decrypting: Option<Reason>,
     /// An option that has an effect on all but encryption.
     unless_encrypting: Option<Reason>,
     /// An option that has an effect on more than verifying.
-    unless_verifying: Option<Reason>,
+    pub(crate) unless_verifying: Option<Reason>,
     /// An option that has an effect on listings.
     unless_listing: Option<Reason>,
     /// The options of exports that are not implemented.
@@ -330,6 +332,7 @@ impl Settings {
             digests: Vec::new(),
             names_signers: true,
             unless_signing: None,
+            unless_decrypting: None,
             unless_encrypting: None,
             unless_verifying: None,
             unless_listing: None,
@@ -417,6 +420,8 @@ impl Settings {
             Meaning::LocalUser => self.signers.push(text.clone()),
             Meaning::NoSignerUserId => self.names_signers = false,
             Meaning::IdleUnlessSigning => drop(self.unless_signing.get_or_insert(undone())),
+            Meaning::IdleUnlessDecrypting => drop(self.unless_decrypting.get_or_insert(undone())),
+            Meaning::ForAgent => self.needs_agent(undone()),
             Meaning::For(option) => {
                 self.sealing.set(*option, given, undone)?;
                 if option.is_for_signing() {
@@ -429,11 +434,15 @@ impl Settings {
             Meaning::Checked(kind) => {
                 yes_or_undone(arguments::is_known(*kind, &text.to_string_lossy()))?;
             }
-            Meaning::CheckedUnlessSigning(kind) => {
+            Meaning::CheckedUnlessSigning(kind) | Meaning::CheckedForAgent(kind) => {
                 let text = text.to_string_lossy();
                 yes_or_undone(arguments::is_known(*kind, &text))?;
-                if !arguments::is_usual(*kind, &text) {
-                    self.unless_signing.get_or_insert(undone());
+                if arguments::is_usual(*kind, &text) {
+                    return Ok(());
+                }
+                match meaning {
+                    Meaning::CheckedForAgent(_) => self.needs_agent(undone()),
+                    _ => drop(self.unless_signing.get_or_insert(undone())),
                 }
             }
             Meaning::PersonalDigests => {
@@ -451,6 +460,12 @@ impl Settings {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Notes an option that has an effect on what gpg-agent does.
+    fn needs_agent(&mut self, reason: Reason) {
+        self.unless_decrypting.get_or_insert_with(|| reason.clone());
+        self.unless_signing.get_or_insert(reason);
     }
 
     /// Refuses what gpg refuses once it has read all options.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 
+use crate::algorithm;
 use crate::gpg::arguments;
 use crate::gpg::handover::Reason;
 use crate::gpg::preferred::Preferred;
@@ -101,17 +102,12 @@ impl Sealing {
             Encrypting::NoThrowKeyids => self.hides_all = false,
             Encrypting::Cipher => {
                 known(Argument::Cipher)?;
-                self.cipher = arguments::cipher(&text);
-                if self.cipher.is_none() {
-                    self.undone.get_or_insert_with(undone);
-                }
+                self.cipher = algorithm::cipher_number(&text);
             }
             Encrypting::Compression => {
                 known(Argument::Compression)?;
-                self.compression = arguments::compression(&text);
-                if self.compression.is_none() {
-                    self.undone.get_or_insert_with(undone);
-                }
+                self.compression =
+                    algorithm::compression_number(&text).or_else(|| text.parse().ok());
             }
             Encrypting::Level => self.level = Some(given.number),
             Encrypting::Bzip2Level => self.bzip2_level = Some(given.number),
@@ -125,14 +121,14 @@ impl Sealing {
             Encrypting::Undone => drop(self.undone.get_or_insert_with(undone)),
             Encrypting::PersonalCiphers => {
                 known(Argument::Preferences)?;
-                match arguments::preferences(&text, arguments::cipher) {
+                match arguments::preferences(&text, algorithm::cipher_number) {
                     Some(list) => self.personal.ciphers = list,
                     None => drop(self.undone.get_or_insert_with(undone)),
                 }
             }
             Encrypting::PersonalCompressions => {
                 known(Argument::Preferences)?;
-                match arguments::preferences(&text, arguments::compression) {
+                match arguments::preferences(&text, algorithm::compression_number) {
                     Some(list) => self.personal.compressions = list,
                     None => drop(self.undone.get_or_insert_with(undone)),
                 }

@@ -12,7 +12,7 @@ use talaria_message::{
     sign_detached,
 };
 
-use crate::code::{Code, Exit};
+use crate::code::{Code, Exit, cause};
 use crate::gpg::ends::{self, Counted, Input, Output};
 use crate::gpg::handover::Reason;
 use crate::gpg::request::Form;
@@ -140,7 +140,7 @@ impl Signature {
                 MessageError::Read(_) => format!("error reading '{shown}'"),
                 _ => "signing failed".to_owned(),
             };
-            session.log.error(format!("{what}: {}", ends::cause(&error)));
+            session.log.error(format!("{what}: {}", cause(&error)));
             return fail(Code::General.whole_number(), Code::General.text());
         }
         progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));

@@ -9,20 +9,18 @@ use talaria_agent::Agent;
 use talaria_cert::Fingerprint;
 use talaria_message::{SigningKey, read_key};
 
-use crate::algorithm::public_name;
 use crate::catalog::{Catalog, Place};
-use crate::gpg::chosen;
 use crate::gpg::handover::Reason;
 use crate::gpg::list::Issuers;
 use crate::gpg::names::Name;
 use crate::gpg::request::Settings;
 use crate::gpg::secrets::Secrets;
 use crate::gpg::start::Started;
+use crate::gpg::{chosen, described};
 use crate::keyblock::{KeyState, Keyblock, damage};
 use crate::session::Session;
 use crate::status::Field;
-use crate::text::{mailbox, printable};
-use crate::time;
+use crate::text::mailbox;
 
 /// The purpose of signing in GnuPG's numbers.
 const SIGNS: u32 = 1;
@@ -201,15 +199,7 @@ fn signer(
         (ECDSA, "nistp521" | "brainpoolP512r1") => 10,
         _ => return Err(needs("by a key of such a kind")),
     };
-    let shown = keyblock.primary_user_id().or(keyblock.any_user_id());
-    let shown = shown.map_or_else(String::new, |id| printable(&id.text));
-    let about = format!(
-        "\"{shown}\"\n{}-bit {} key, ID {:016X},\ncreated {}.\n",
-        public.mpis().bits().unwrap_or_default(),
-        public_name(algorithm),
-        state.id,
-        time::day(state.created),
-    );
+    let about = described::for_agent(keyblock, state);
     let mut key = SigningKey::from_signer(Box::new(agent.key(public).named(about)));
     key.set_hash(number).map_err(|_| needs("with such a digest"))?;
     let address = user_id.and_then(|text| mailbox(&String::from_utf8_lossy(text)));

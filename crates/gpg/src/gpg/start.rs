@@ -11,7 +11,7 @@ use talaria_gnupg::{Home, Source};
 use crate::catalog::Catalog;
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Manner;
-use crate::gpg::plain::{self, Plain};
+use crate::gpg::plain::Plain;
 use crate::gpg::request::Settings;
 use crate::gpg::trust::{Trust, Verbosity};
 use crate::keyring::Keyrings;
@@ -29,8 +29,8 @@ pub(crate) struct Started {
     pub(crate) own: Option<PathBuf>,
 }
 
-/// Starts a task with these words behind the options; a message among them is written if `plain` is
-/// given.
+/// Starts a task with these words behind the options. `content` says what is done with a message
+/// among them, and where its content goes.
 ///
 /// # Errors
 ///
@@ -39,9 +39,9 @@ pub(crate) fn start(
     settings: Settings,
     words: &[OsString],
     has_stopped: bool,
-    plain: Option<Plain>,
+    content: Option<(Plain, Option<OsString>)>,
 ) -> Result<Started, Reason> {
-    let content = plain.map(|plain| plain::output(plain, &settings, words)).transpose()?;
+    let plain = content.as_ref().map(|(plain, _)| *plain);
     let home = &settings.home;
     let own = own_keyring(home)?;
     let now = time::now();
@@ -67,7 +67,7 @@ pub(crate) fn start(
     session.quiet = settings.quiet;
     session.ignores_time_conflict = settings.ignores_time_conflict;
     session.specials = settings.specials;
-    session.output = content.unwrap_or_else(|| settings.output.clone());
+    session.output = content.map_or_else(|| settings.output.clone(), |(_, output)| output);
     session.weak.clone_from(&settings.weak);
     session.keyid_format = settings.keyid_format;
     session.gpg = Some(Manner {

@@ -3,13 +3,14 @@
 use crate::options::{Opt, Takes, opt};
 
 use Meaning::{
-    AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, CheckedUnlessSigning, ClearSign,
-    Command, CommandFd, Completes, Decrypt, Depth, DetachSign, Dump, Encrypt, ExitOnWriteError,
-    Export, ExportOptions, Fingerprint, For, Group, Heading, Help, Homedir, Idle, IdleForVerify,
-    IdleUnlessSigning, IgnoreTimeConflict, KeyidFormat, Keyring, ListConfig, ListKeys, ListOptions,
-    ListSecretKeys, ListSigs, ListingOnly, LocalUser, LoggerFd, Marginals, NoAutoCheck, NoBatch,
-    NoDefaultKeyring, NoOptions, NoPermissionWarning, NoSignerUserId, NoVerbose, OptionFile, Other,
-    Output, PersonalDigests, Progress, Quiet, Sealing, Sign, Specials, StatusFd, Table, TrustModel,
+    AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, CheckedForAgent,
+    CheckedUnlessSigning, ClearSign, Command, CommandFd, Completes, Decrypt, Depth, DetachSign,
+    Dump, Encrypt, ExitOnWriteError, Export, ExportOptions, Fingerprint, For, ForAgent, Group,
+    Heading, Help, Homedir, Idle, IdleForVerify, IdleUnlessDecrypting, IdleUnlessSigning,
+    IgnoreTimeConflict, KeyidFormat, Keyring, ListConfig, ListKeys, ListOptions, ListSecretKeys,
+    ListSigs, ListingOnly, LocalUser, LoggerFd, Marginals, NoAutoCheck, NoBatch, NoDefaultKeyring,
+    NoOptions, NoPermissionWarning, NoSignerUserId, NoVerbose, OptionFile, Other, Output,
+    PersonalDigests, Progress, Quiet, Sealing, Sign, Specials, StatusFd, Table, TrustModel,
     Verbose, Verify, VerifyOptions, Version, Warranty, WeakDigest, WithColons, WithFingerprint,
     WithKeygrip, Yes,
 };
@@ -97,6 +98,12 @@ pub(crate) enum Meaning {
     IdleUnlessSigning,
     /// The same, if its argument asks for something unusual.
     CheckedUnlessSigning(Argument),
+    /// An option that has an effect only on decryption.
+    IdleUnlessDecrypting,
+    /// An option that has an effect on what gpg-agent does.
+    ForAgent,
+    /// The same, if its argument asks for something unusual.
+    CheckedForAgent(Argument),
     /// The digests that the user prefers for signatures.
     PersonalDigests,
     /// An option that has an effect only on listings.
@@ -514,7 +521,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(IgnoreTimeConflict, 741, "ignore-time-conflict", Takes::Nothing, "@"),
     opt(Other, 742, "ignore-valid-from", Takes::Nothing, "@"),
     opt(Other, 743, "ignore-crc-error", Takes::Nothing, "@"),
-    opt(Idle, 744, "ignore-mdc-error", Takes::Nothing, "@"),
+    opt(IdleUnlessDecrypting, 744, "ignore-mdc-error", Takes::Nothing, "@"),
     opt(Other, 728, "disable-cipher-algo", Takes::Text, "@"),
     opt(Other, 729, "disable-pubkey-algo", Takes::Text, "@"),
     opt(For(Encrypting::Cipher), 645, "cipher-algo", Takes::Text, "@"),
@@ -541,15 +548,15 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(For(Encrypting::PassphraseFd), 653, "passphrase-fd", Takes::Number, "@"),
     opt(Other, 654, "passphrase-file", Takes::Text, "@"),
     opt(Idle, 655, "passphrase-repeat", Takes::Number, "@"),
-    opt(CheckedUnlessSigning(Argument::Pinentry), 656, "pinentry-mode", Takes::Text, "@"),
+    opt(CheckedForAgent(Argument::Pinentry), 656, "pinentry-mode", Takes::Text, "@"),
     opt(Idle, 828, "force-sign-key", Takes::Nothing, "@"),
-    opt(CheckedUnlessSigning(Argument::Origin), 823, "request-origin", Takes::Text, "@"),
-    opt(IdleUnlessSigning, 775, "display", Takes::Text, "@"),
-    opt(IdleUnlessSigning, 776, "ttyname", Takes::Text, "@"),
-    opt(IdleUnlessSigning, 777, "ttytype", Takes::Text, "@"),
-    opt(IdleUnlessSigning, 778, "lc-ctype", Takes::Text, "@"),
-    opt(IdleUnlessSigning, 779, "lc-messages", Takes::Text, "@"),
-    opt(IdleUnlessSigning, 780, "xauthority", Takes::Text, "@"),
+    opt(CheckedForAgent(Argument::Origin), 823, "request-origin", Takes::Text, "@"),
+    opt(ForAgent, 775, "display", Takes::Text, "@"),
+    opt(ForAgent, 776, "ttyname", Takes::Text, "@"),
+    opt(ForAgent, 777, "ttytype", Takes::Text, "@"),
+    opt(ForAgent, 778, "lc-ctype", Takes::Text, "@"),
+    opt(ForAgent, 779, "lc-messages", Takes::Text, "@"),
+    opt(ForAgent, 780, "xauthority", Takes::Text, "@"),
     opt(Idle, 811, "no-autostart", Takes::Nothing, "@"),
     opt(Idle, 829, "forbid-gen-key", Takes::Nothing, "@"),
     opt(Other, 830, "require-compliance", Takes::Nothing, "@"),

@@ -215,14 +215,26 @@ impl Trust {
     ///
     /// As [`Self::find`].
     pub(crate) fn is_disabled(&self, log: &Log, primary: Fingerprint) -> Result<bool, Exit> {
-        let Fingerprint::V4(name) = primary else { return Ok(false) };
-        match &self.unused {
-            Some(records) => {
-                let found = records.find(&name).ok().flatten();
-                Ok(Believed(found.unwrap_or_default()).is_disabled())
+        Ok(self.entry(log, primary)?.is_disabled())
+    }
+
+    /// What the database has about a certificate, whatever the model.
+    fn entry(&self, log: &Log, primary: Fingerprint) -> Result<Believed, Exit> {
+        match (&self.unused, primary) {
+            (Some(records), Fingerprint::V4(name)) => {
+                Ok(Believed(records.find(&name).ok().flatten().unwrap_or_default()))
             }
-            None => Ok(self.find(log, primary)?.is_disabled()),
+            _ => self.find(log, primary),
         }
+    }
+
+    /// The letter of the ownertrust, whatever the model.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::find`].
+    pub(crate) fn ownertrust(&self, log: &Log, primary: Fingerprint) -> Result<char, Exit> {
+        Ok(Level::of(self.entry(log, primary)?.ownertrust()).letter().into())
     }
 
     /// What the database has about a certificate.

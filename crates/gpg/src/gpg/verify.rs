@@ -1,14 +1,12 @@
 //! `--verify`.
 
 use std::ffi::OsString;
-use std::rc::Rc;
 
 use crate::code::Exit;
 use crate::gpg::plain::Plain;
 use crate::gpg::start::Started;
 use crate::input;
 use crate::keyring::Keyrings;
-use crate::output::Output;
 use crate::process::Processor;
 use crate::session::Session;
 
@@ -26,8 +24,7 @@ pub(crate) fn verify(started: &Started, words: &[OsString]) -> Result<(), Exit> 
     let session = &started.session;
     started.begin();
     let mut processor = processor(started, words);
-    let result =
-        input::verify(&mut processor).inspect_err(|_| fail(session, "gpg-exit", GENERAL))?;
+    let result = input::verify(&mut processor).inspect_err(|_| ended(session))?;
     if let Err(code) = result {
         session.log.error(format!("verify signatures failed: {}", code.text()));
         fail(session, "verify", code.whole_number());
@@ -42,13 +39,9 @@ pub(crate) fn verify(started: &Started, words: &[OsString]) -> Result<(), Exit> 
 /// As [`verify`].
 pub(crate) fn write(started: &Started, plain: Plain, words: &[OsString]) -> Result<(), Exit> {
     let session = &started.session;
-    started.begin();
-    if plain == Plain::Default && !session.quiet {
-        session.log.info("WARNING: no command supplied.  Trying to guess what you mean ...");
-    }
+    begin(started, plain);
     let mut processor = processor(started, words);
-    let (result, _) =
-        input::process(&mut processor).inspect_err(|_| fail(session, "gpg-exit", GENERAL))?;
+    let (result, _) = input::process(&mut processor).inspect_err(|_| ended(session))?;
     if let Err(code) = result {
         let (what, place) = match plain {
             Plain::Decrypt => ("decrypt_message", "decrypt"),
@@ -60,23 +53,20 @@ pub(crate) fn write(started: &Started, plain: Plain, words: &[OsString]) -> Resu
     finish(processor)
 }
 
+/// Writes what comes before all else.
+pub(crate) fn begin(started: &Started, plain: Plain) {
+    let session = &started.session;
+    started.begin();
+    if plain == Plain::Default && !session.quiet {
+        session.log.info("WARNING: no command supplied.  Trying to guess what you mean ...");
+    }
+}
+
 /// A processor for the first of these files, with the others as its data.
-fn processor<'a>(started: &'a Started, words: &'a [OsString]) -> Processor<'a> {
+pub(crate) fn processor<'a>(started: &'a Started, words: &'a [OsString]) -> Processor<'a> {
     let Started { session, settings, own, .. } = started;
     let keyrings = Keyrings::of_home(session, own.as_deref(), &settings.keyrings, &settings.home);
-    let (name, data) = match words.split_first() {
-        Some((name, data)) => (Some(name.as_os_str()), data),
-        None => (None, &[][..]),
-    };
-    Processor {
-        session,
-        keyrings,
-        data,
-        name,
-        output: Output::new(session),
-        has_failed_to_uncompress: false,
-        compressed_bytes: Rc::default(),
-    }
+    Processor::new(session, keyrings, words)
 }
 
 /// Writes the content if all is well, and gives the exit status.
@@ -85,6 +75,11 @@ fn finish(processor: Processor<'_>) -> Result<(), Exit> {
     if !session.log.has_errors() && !session.has_bad() {
         processor.output.release(session);
     }
+    status(session)
+}
+
+/// The exit status.
+pub(crate) fn status(session: &Session) -> Result<(), Exit> {
     if session.log.has_errors() {
         Err(Exit(2))
     } else if session.has_bad() {
@@ -92,6 +87,11 @@ fn finish(processor: Processor<'_>) -> Result<(), Exit> {
     } else {
         Ok(())
     }
+}
+
+/// Says that the program ends before its end.
+pub(crate) fn ended(session: &Session) {
+    fail(session, "gpg-exit", GENERAL);
 }
 
 fn fail(session: &Session, place: &str, number: u32) {

@@ -96,7 +96,7 @@ fn the_standard_input_and_descriptors_are_read() {
     assert_eq!(ours.0, 0, "{}", ours.2);
 }
 
-/// What is merely signed is written once it is verified, and everything else is handed over.
+/// What is signed is written once it is verified, and everything else is handed over.
 #[test]
 fn content_is_written_to_where_gpg_writes_it() {
     let Some(desk) = Desk::with_alice() else { return };
@@ -113,6 +113,7 @@ fn content_is_written_to_where_gpg_writes_it() {
         "--decrypt output.gpg",
         "-d plain.asc",
         "-d output.sig",
+        "-d secret.gpg",
         "-o output -d plain.asc",
         "--batch -q -d output.asc",
         "output.asc",
@@ -127,7 +128,7 @@ fn content_is_written_to_where_gpg_writes_it() {
         let written = ran.file.unwrap_or(ran.out);
         assert!(line.contains("data") || written.starts_with(b"one\n"), "{line}");
     }
-    for line in ["-d secret.gpg", "-d stored.gpg", "-d data", "-d absent", "-d", "-d text text"] {
+    for line in ["-d stored.gpg", "-d data", "-d absent", "-d", "-d text text"] {
         let ran = desk.our_gpg(&line.split(' ').collect::<Vec<_>>(), b"");
         assert!(
             ran.code == 2 && ran.err.contains("no GnuPG to hand it over to"),
@@ -135,16 +136,24 @@ fn content_is_written_to_where_gpg_writes_it() {
             ran.err
         );
     }
-    // A file on the standard input can be looked at, and a pipe cannot.
+    // What waits in a pipe is looked at, but not for long, and stays there.
     let alone = desk.alone();
-    let code = |script: &str| {
+    let run = |script: &str, tried: &str| {
         let script = script.replace("gpg", crate::common::OUR_GPG);
         let line = ["-c", &*script];
-        desk.run_with(&[("TALARIA_GPG_TRIED", &*alone)], "/bin/sh".as_ref(), &line, b"")
+        desk.run_with(&[("TALARIA_GPG_TRIED", tried)], "/bin/sh".as_ref(), &line, b"")
     };
+    let code = |script: &str| run(script, &alone);
+    let slow = "{ head -c 9 output.asc; sleep 0.4; tail -c +10 output.asc; } | gpg -d";
+    assert_eq!(code(slow).0, 2);
+    assert_eq!(run(slow, "").1, b"one\n- two\nthree\n");
+    let quick = slow.replace("0.4", "0.02");
+    assert_eq!(code(&quick).1, b"one\n- two\nthree\n");
     assert_eq!(code("gpg -d <output.asc").1, b"one\n- two\nthree\n");
     assert_eq!(code("{ read line; gpg -d; } <output.asc").0, 2);
-    assert_eq!(code("cat output.asc | gpg -d").0, 2);
+    assert_eq!(code("cat output.asc | gpg -d").1, b"one\n- two\nthree\n");
+    desk.put("stored", desk.get("stored.gpg"));
+    assert_eq!(run("cat stored | gpg", "").1, b"one\n- two\nthree");
     let changed = String::from_utf8(desk.get("output.asc")).unwrap().replace("two", "TWO");
     desk.put("output.asc", changed);
     for line in [&["-d", "output.asc"][..], &["output.asc"]] {

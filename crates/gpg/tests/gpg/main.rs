@@ -3,6 +3,7 @@
 mod calls;
 mod clients;
 mod common;
+mod decrypt;
 mod detached;
 mod encrypt;
 mod handover;

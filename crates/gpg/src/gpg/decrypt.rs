@@ -1,0 +1,182 @@
+//! `--decrypt`, and calls without a command, for messages that are encrypted to keys of gpg-agent.
+//!
+//! Nothing is written of a message that was changed: all of it is checked first. If it is signed,
+//! too, its content is written unless a signature is bad.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use talaria_message::{Again, Message, MessageError, Opened, Release, Spool};
+
+use crate::code::{Code, Exit, cause};
+use crate::descriptor;
+use crate::gpg::ends::Counted;
+use crate::gpg::handover::Reason;
+use crate::gpg::plain::{Plain, Recipient, Seen};
+use crate::gpg::start::Started;
+use crate::gpg::unlock::{Holders, Unlocked, unlock};
+use crate::gpg::verify;
+use crate::pass::pass;
+use crate::process::{Processor, Source};
+use crate::progress::Progress;
+use crate::session::Session;
+
+/// Messages up to this length are decrypted without a thread of their own, in bytes.
+const SHORT_BYTES: u64 = 1 << 20;
+
+/// The number of bytes of a message that are read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// A decryption whose keys were looked for.
+pub(crate) struct Decryption {
+    plain: Plain,
+    holders: Holders,
+    /// The session key; or why there is none, in GnuPG's words.
+    unlocked: Result<Unlocked, String>,
+    seen: Seen,
+}
+
+impl Decryption {
+    /// Finds the session key of a message with these first bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason`] if the real gpg must decrypt it.
+    pub(crate) fn find(
+        started: &Started,
+        plain: Plain,
+        named: &[Recipient],
+        (seen, start): (Seen, Vec<u8>),
+    ) -> Result<Self, Reason> {
+        let settings = &started.settings;
+        let reason = settings.unless_verifying.clone().or(settings.unless_decrypting.clone());
+        reason.map_or(Ok(()), Err)?;
+        if settings.verbose > 0 {
+            return Err(Reason::Undone("a decryption with all texts".to_owned()));
+        }
+        let (holders, unlocked) = unlock(started, named, start)?;
+        Ok(Self { plain, holders, unlocked, seen })
+    }
+
+    /// Decrypts the message.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit`] with 1 after a bad signature, and 2 after anything else that is wrong.
+    pub(crate) fn write(self, started: &Started, words: &[OsString]) -> Result<(), Exit> {
+        let session = &started.session;
+        verify::begin(started, self.plain);
+        let name = words.first().map(OsString::as_os_str);
+        let file = match descriptor::open(name.unwrap_or("-".as_ref()), session.specials) {
+            Ok(file) => file,
+            Err(error) => {
+                let code = Code::system(&error);
+                let shown = name.unwrap_or_default().to_string_lossy();
+                session.log.error(format!("can't open '{shown}': {}", code.text()));
+                session.log.error(format!("decrypt_message failed: {}", code.text()));
+                return Err(Exit(2));
+            }
+        };
+        let mut progress = Progress::begin(session, name, &file);
+        let count = Arc::default();
+        let input = Counted { file, count: Arc::clone(&count) };
+        self.holders.tell(session)?;
+        session.status.line("BEGIN_DECRYPTION");
+        let unlocked = self.unlocked.map_err(|why| fail(session, &why))?;
+        session.status.line(&format!("DECRYPTION_INFO 2 {} 0", unlocked.cipher() as u8));
+        let opened = Message::new(BufReader::with_capacity(READ_BYTES, input))
+            .and_then(Message::into_packets)
+            .and_then(|packets| unlocked.again(packets));
+        let opened = opened.map_err(|error| not_opened(session, &error))?;
+        let mut processor = verify::processor(started, words);
+        processor.needs_signature = false;
+        processor.output.release_unsigned();
+        process(&mut processor, opened, &self.seen)?;
+        progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
+        progress.end(session);
+        for line in ["DECRYPTION_OKAY", "GOODMDC", "END_DECRYPTION"] {
+            session.status.line(line);
+        }
+        if processor.output.is_whole() && !session.has_bad() {
+            processor.output.release(session);
+        }
+        verify::status(session)
+    }
+}
+
+/// Processes the content of a message: a short one is decrypted first, and a long one meanwhile.
+fn process<R: Read + Send>(
+    processor: &mut Processor<'_>,
+    opened: Opened<R>,
+    seen: &Seen,
+) -> Result<(), Exit> {
+    let session = processor.session;
+    let spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(tempfile::tempfile()?)) };
+    let again = || -> Result<Box<dyn Read + Send>, MessageError> {
+        let file = seen.again().map_err(MessageError::Read)?;
+        Ok(Box::new(Message::new(BufReader::with_capacity(READ_BYTES, file))?.into_packets()?))
+    };
+    let bytes = seen.bytes();
+    let again = bytes.is_some().then_some(&again as Again<'_>);
+    let release = Release::Checked { spool: &spool, again };
+    let (processed, written) = if bytes.is_some_and(|bytes| bytes <= SHORT_BYTES) {
+        let mut content = Vec::new();
+        let written = opened.write_packets(&mut content, release, 1);
+        let is_some = !content.is_empty();
+        (is_some.then(|| packets(processor, &content[..])).transpose()?, written)
+    } else {
+        thread::scope(|scope| {
+            let (mut writer, mut reader) = pass();
+            let threads = thread::available_parallelism().map_or(1, usize::from);
+            let writing = scope.spawn(move || {
+                opened.write_packets(&mut writer, release, threads)?;
+                writer.finish();
+                Ok(())
+            });
+            let processed = if reader.wait() {
+                Some(packets(processor, BufReader::with_capacity(READ_BYTES, reader))?)
+            } else {
+                drop(reader);
+                None
+            };
+            let written = writing.join().unwrap_or(Err(MessageError::Tampered("a bug")));
+            Ok((processed, written))
+        })?
+    };
+    match (processed, written) {
+        (Some(Ok(())), Ok(())) => Ok(()),
+        (Some(Err(code)), Ok(())) => Err(fail(session, code.text())),
+        (_, Err(error)) => Err(not_opened(session, &error)),
+        (None, Ok(())) => Err(fail(session, Code::BadData.text())),
+    }
+}
+
+/// Processes the packets in a message.
+fn packets(processor: &mut Processor<'_>, input: impl BufRead) -> Result<Result<(), Code>, Exit> {
+    let session = processor.session;
+    processor.message(&mut Source::Packets(input)).inspect_err(|_| verify::ended(session))
+}
+
+/// Says that a message whose session key is known was changed, or cannot be read.
+fn not_opened(session: &Session, error: &MessageError) -> Exit {
+    use MessageError::{Tampered, Truncated, Unopened};
+    if !matches!(error, Tampered(_) | Truncated(_) | Unopened { .. }) {
+        return fail(session, &cause(error));
+    }
+    session.log.error("WARNING: encrypted message has been manipulated!");
+    for line in ["BADMDC", "DECRYPTION_FAILED", "END_DECRYPTION"] {
+        session.status.line(line);
+    }
+    Exit(2)
+}
+
+/// Says that a decryption failed.
+fn fail(session: &Session, why: &str) -> Exit {
+    session.status.line("DECRYPTION_FAILED");
+    session.log.error(format!("decryption failed: {why}"));
+    session.status.line("END_DECRYPTION");
+    Exit(2)
+}
