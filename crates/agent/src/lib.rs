@@ -90,6 +90,12 @@ impl Agent {
         Self::in_home(Some(home), Start::IfAbsent, Vec::new())
     }
 
+    /// The same agent, with passphrases to try instead of asking the user.
+    #[must_use]
+    pub fn with_passwords(self, passwords: Vec<Password>) -> Self {
+        Self { passwords, ..self }
+    }
+
     fn in_home(
         home: Option<&Path>,
         start: Start,

@@ -60,6 +60,18 @@ pub(crate) fn digest_name(number: u8) -> &'static str {
     name.filter(|_| is_known_digest(number)).unwrap_or("?")
 }
 
+/// The length of a digest in bytes; 0 for one that no signature of GnuPG 2.2 has.
+pub(crate) fn digest_bytes(number: u8) -> usize {
+    match number {
+        2 | 3 => 20,
+        8 => 32,
+        9 => 48,
+        10 => 64,
+        11 => 28,
+        _ => 0,
+    }
+}
+
 /// The number of a digest by its name, in any case, or as `H8`.
 pub(crate) fn digest_number(name: &str) -> Option<u8> {
     let upper = name.to_ascii_uppercase();

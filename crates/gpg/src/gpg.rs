@@ -10,6 +10,7 @@ mod arguments;
 mod arranged;
 mod chosen;
 mod config;
+mod content;
 mod decrypt;
 mod described;
 mod encrypt;
@@ -19,6 +20,7 @@ mod handover;
 mod list;
 pub(crate) mod manner;
 pub(crate) mod names;
+mod passphrase;
 mod plain;
 mod preferred;
 mod recipients;
@@ -27,6 +29,7 @@ mod sealing;
 mod secrets;
 mod sign;
 mod signers;
+mod signing;
 mod start;
 mod table;
 mod trust;
@@ -101,12 +104,15 @@ fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
             match kind {
                 Kind::Encrypted(named) => Decryption::find(&started, plain, &named, (seen, start))?
                     .write(&started, &words),
-                _ => verify::write(&started, plain, &words),
+                _ => match &started.settings.list_only {
+                    Some(reason) => return Err(reason.clone()),
+                    None => verify::write(&started, plain, &words),
+                },
             }
         }
-        Task::Encrypt => {
+        Task::Encrypt | Task::EncryptSigned => {
             let started = start::start(settings, &words, has_stopped, None)?;
-            Encryption::find(&started, &words)?.write(&started)
+            Encryption::find(&started, task == Task::EncryptSigned, &words)?.write(&started)
         }
         Task::Sign(form) => {
             // Whom a key belongs to is no question of a signature by it.

@@ -276,18 +276,23 @@ impl Keyblock {
     /// Whether a user ID names a cipher among the preferred ones.
     pub(crate) fn prefers_cipher(&self, number: u8) -> bool {
         const CIPHERS: u8 = 11;
-        let mut lists = self.user_ids.iter().map(|id| self.preferences(Some(id), [CIPHERS; 2]));
-        lists.any(|lists| lists.is_some_and(|[ciphers, _]| ciphers.contains(&number)))
+        let mut lists = self.user_ids.iter().map(|id| self.preferences(Some(id), [CIPHERS]));
+        lists.any(|lists| lists.is_some_and(|[ciphers]| ciphers.contains(&number)))
     }
 
-    /// The preferred algorithms of a user ID: those of subpackets of two types, in its newest
+    /// The preferred algorithms of a user ID: those of subpackets of these types, in its newest
     /// self-signature. Without a user ID, it is the primary one. `None` if it is not certain which
     /// self-signature that is.
-    pub(crate) fn preferences(&self, id: Option<&UserId>, kinds: [u8; 2]) -> Option<[Vec<u8>; 2]> {
-        let Some(id) = id.or_else(|| self.primary_user_id()) else { return Some([vec![], vec![]]) };
+    pub(crate) fn preferences<const N: usize>(
+        &self,
+        id: Option<&UserId>,
+        kinds: [u8; N],
+    ) -> Option<[Vec<u8>; N]> {
+        let none = || std::array::from_fn(|_| Vec::new());
+        let Some(id) = id.or_else(|| self.primary_user_id()) else { return Some(none()) };
         let created = user_ids_of(&self.summary).get(&UserIdName::Text(&id.raw))?.created;
         if created == 0 {
-            return Some([vec![], vec![]]);
+            return Some(none());
         }
         let mut found = None;
         let mut verdicts = self.judge.verdicts().iter();

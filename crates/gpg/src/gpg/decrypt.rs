@@ -11,13 +11,14 @@ use std::thread;
 
 use talaria_message::{Again, Message, MessageError, Opened, Release, Spool};
 
+use crate::algorithm::{self, CIPHERS};
 use crate::code::{Code, Exit, cause};
 use crate::descriptor;
 use crate::gpg::ends::Counted;
 use crate::gpg::handover::Reason;
 use crate::gpg::plain::{Plain, Recipient, Seen};
 use crate::gpg::start::Started;
-use crate::gpg::unlock::{Holders, Unlocked, unlock};
+use crate::gpg::unlock::{Holders, Unlocked, list, unlock};
 use crate::gpg::verify;
 use crate::pass::pass;
 use crate::process::{Processor, Source};
@@ -34,8 +35,8 @@ const READ_BYTES: usize = 256 << 10;
 pub(crate) struct Decryption {
     plain: Plain,
     holders: Holders,
-    /// The session key; or why there is none, in GnuPG's words.
-    unlocked: Result<Unlocked, String>,
+    /// The session key; or why there is none, in GnuPG's words. `None` if only the keys are listed.
+    unlocked: Option<Result<Unlocked, String>>,
     seen: Seen,
 }
 
@@ -54,11 +55,14 @@ impl Decryption {
         let settings = &started.settings;
         let reason = settings.unless_verifying.clone().or(settings.unless_decrypting.clone());
         reason.map_or(Ok(()), Err)?;
-        if settings.verbose > 0 {
+        if settings.verbose > 1 {
             return Err(Reason::Undone("a decryption with all texts".to_owned()));
         }
+        if settings.list_only.is_some() {
+            return Ok(Self { plain, holders: list(started, named)?, unlocked: None, seen });
+        }
         let (holders, unlocked) = unlock(started, named, start)?;
-        Ok(Self { plain, holders, unlocked, seen })
+        Ok(Self { plain, holders, unlocked: Some(unlocked), seen })
     }
 
     /// Decrypts the message.
@@ -85,8 +89,14 @@ impl Decryption {
         let input = Counted { file, count: Arc::clone(&count) };
         self.holders.tell(session)?;
         session.status.line("BEGIN_DECRYPTION");
-        let unlocked = self.unlocked.map_err(|why| fail(session, &why))?;
-        session.status.line(&format!("DECRYPTION_INFO 2 {} 0", unlocked.cipher() as u8));
+        let Some(unlocked) = self.unlocked else {
+            session.status.line("END_DECRYPTION");
+            return verify::status(session);
+        };
+        let unlocked = unlocked.map_err(|why| fail(session, &why))?;
+        let number = unlocked.cipher() as u8;
+        session.chat(|| format!("{} encrypted data", algorithm::name(&CIPHERS, number)));
+        session.status.line(&format!("DECRYPTION_INFO 2 {number} 0"));
         let opened = Message::new(BufReader::with_capacity(READ_BYTES, input))
             .and_then(Message::into_packets)
             .and_then(|packets| unlocked.again(packets));

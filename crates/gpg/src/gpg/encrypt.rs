@@ -1,36 +1,29 @@
-//! `--encrypt`: a message to keys of the home directory, in the format of gpg 2.2.
+//! `--encrypt`, with `--sign` or without: a message to keys of the home directory, in the format of
+//! gpg 2.2.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use talaria_agent::Refusal;
 use talaria_message::{
-    ArmorWriter, Cipher, Compression, EncryptOptions, Label, Literal, MessageError, Naming, Profile,
+    ArmorWriter, Cipher, EncryptOptions, Label, MessageError, Naming, Profile, SigningKey,
 };
 
-use crate::algorithm::{self, CIPHERS, COMPRESSIONS};
+use crate::algorithm::{self, CIPHERS};
 use crate::code::{Code, Exit, cause};
-use crate::framing::{self, Header, tag};
+use crate::gpg::content::{Content, violates};
 use crate::gpg::ends::{self, Counted, Input, Output};
 use crate::gpg::handover::Reason;
 use crate::gpg::preferred;
 use crate::gpg::recipients::{Recipient, Recipients};
+use crate::gpg::request::Form;
 use crate::gpg::sealing::Sealing;
+use crate::gpg::signers::Signers;
+use crate::gpg::signing::Signing;
 use crate::gpg::start::Started;
 use crate::progress::Progress;
-
-/// GnuPG writes the length of no longer content, in bytes.
-const LENGTH_MAX: u64 = 0xffff_ffff - 65536;
-
-/// The longest name in a message, in bytes.
-const NAME_BYTES_MAX: usize = 255;
-
-/// The level of compression without a wish.
-const LEVEL: u32 = 6;
 
 /// GnuPG's number of the digest at the end of the message.
 const SHA1: u8 = 2;
@@ -47,6 +40,8 @@ struct How {
 /// An encryption whose recipients were looked for.
 pub(crate) struct Encryption {
     recipients: Recipients,
+    /// The keys that sign, if the message is signed.
+    signers: Option<Signers>,
     input: Input,
     /// The name of the input as it was given, and its name in texts.
     name: Option<OsString>,
@@ -58,12 +53,16 @@ pub(crate) struct Encryption {
 }
 
 impl Encryption {
-    /// Finds the recipients, and opens the files.
+    /// Finds the recipients, and the keys that sign if the message is signed, and opens the files.
     ///
     /// # Errors
     ///
     /// [`Reason`] if the real gpg must encrypt.
-    pub(crate) fn find(started: &Started, words: &[OsString]) -> Result<Self, Reason> {
+    pub(crate) fn find(
+        started: &Started,
+        is_signed: bool,
+        words: &[OsString],
+    ) -> Result<Self, Reason> {
         let Started { session, settings, .. } = started;
         let needs = |what: &str| Reason::Undone(format!("an encryption {what}"));
         if settings.verbose > 0 {
@@ -77,12 +76,18 @@ impl Encryption {
         };
         let input = Input::find(name, session.specials);
         let input = input.ok_or_else(|| needs("of such an input"))?;
+        let mut signers = if is_signed { Some(Signers::find(started)?) } else { None };
         let recipients = Recipients::find(started)?;
         let end = if settings.armor { ".asc" } else { ".gpg" };
         let output_name = ends::output_name(settings.output.as_ref(), name, end);
         let how = match (&recipients.found, &input) {
             (Ok(found), Input::Standard(_) | Input::File(..)) => {
-                let how = How::choose(&settings.sealing, found, &input, name, session.now)?;
+                let content = Content { input: &input, name, is_signed };
+                let how = How::choose(&settings.sealing, found, &content, session.now)?;
+                if let Some(signers) = &mut signers {
+                    let all: Vec<_> = found.iter().map(|one| one.preferred.clone()).collect();
+                    signers.prefer(&all, settings)?;
+                }
                 let output = ends::output(&output_name, session.specials, settings.yes);
                 Some((how, output.ok_or_else(|| needs("to such an output"))?))
             }
@@ -91,7 +96,7 @@ impl Encryption {
         let shown = name.map_or("[stdin]".into(), |name| name.to_string_lossy().into_owned());
         let output_name = output_name.to_string_lossy().into_owned();
         let name = words.first().cloned();
-        Ok(Self { recipients, input, name, shown, output_name, how })
+        Ok(Self { recipients, signers, input, name, shown, output_name, how })
     }
 
     /// Writes the message.
@@ -102,15 +107,23 @@ impl Encryption {
     pub(crate) fn write(self, started: &Started) -> Result<(), Exit> {
         let Started { session, settings, .. } = started;
         started.begin();
-        if let Some(number) = settings.sealing.passphrase {
-            pass_line(number);
-        }
-        let Self { recipients, input, name, shown, output_name, how } = self;
+        let passwords = settings.passwords();
+        let Self { recipients, signers, input, name, shown, output_name, how } = self;
+        let (place, verb) = match &signers {
+            Some(_) => ("sign-encrypt", "sign+encrypt"),
+            None => ("encrypt", "encryption"),
+        };
         let fail = |number: u32, text: &str| {
-            session.status.failure("encrypt", number);
-            session.log.error(format!("{shown}: encryption failed: {text}"));
+            session.status.failure(place, number);
+            session.log.error(format!("{shown}: {verb} failed: {text}"));
             Err(Exit(2))
         };
+        if let Some(signers) = &signers {
+            signers.report(session);
+            if signers.found.is_empty() {
+                return fail(Code::NoSecret.number(), Code::NoSecret.text());
+            }
+        }
         recipients.report(session);
         if let Err(code) = &recipients.found {
             return fail(code.number(), code.text());
@@ -127,8 +140,18 @@ impl Encryption {
         let count = Arc::default();
         let input = Counted { file: input, count: Arc::clone(&count) };
         how.warnings.iter().for_each(|text| session.log.info(text));
+        let signing = signers.map(|signers| signers.into_keys(passwords)).transpose();
+        let Ok(signing) = signing else { return Err(Exit(2)) };
+        let mut signing = signing.unwrap_or_default();
+        if !signing.keys.is_empty() {
+            signing.begin(session);
+        }
         session.status.line(&format!("BEGIN_ENCRYPTION {SHA1} {}", how.cipher));
-        if let Err(error) = how.seal(input, output, settings.armor, session.now) {
+        if let Err(error) = how.seal(input, output, &mut signing, settings.armor, session.now) {
+            if let Some(refusal) = Refusal::of(&error) {
+                session.log.error(format!("signing failed: {}", refusal.text()));
+                return fail(refusal.number(), refusal.text());
+            }
             let what = match &error {
                 MessageError::Write(_) => format!("error writing to '{output_name}'"),
                 _ => format!("error reading '{shown}'"),
@@ -138,6 +161,7 @@ impl Encryption {
         }
         progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
         progress.end(session);
+        signing.end(session, Form::Inline);
         session.status.line("END_ENCRYPTION");
         if session.log.has_errors() { Err(Exit(2)) } else { Ok(()) }
     }
@@ -148,8 +172,7 @@ impl How {
     fn choose(
         sealing: &Sealing,
         recipients: &[Recipient],
-        input: &Input,
-        name: Option<&OsStr>,
+        content: &Content<'_>,
         now: u32,
     ) -> Result<Self, Reason> {
         let needs = |what: String| Reason::Undone(format!("an encryption {what}"));
@@ -167,28 +190,15 @@ impl How {
             let name = algorithm::name(&CIPHERS, number);
             warnings.push(violates(&format!("symmetric cipher {name} ({number})")));
         }
-        let compression = compression(sealing, &all, input, &mut warnings)?;
         let mut to = talaria_message::Recipients::default();
         for Recipient { body, is_hidden, .. } in recipients {
             let is_hidden = *is_hidden || sealing.hides_all;
             let naming = if is_hidden { Naming::Hidden } else { Naming::Named };
             to.add_key(body, naming).map_err(|error| needs(format!("to such a key: {error}")))?;
         }
-        let mut options = EncryptOptions::default();
+        let mut options = content.options(sealing, &all, now, &mut warnings)?;
         options.profile = Some(Profile::Rfc4880);
         options.cipher = Some(cipher);
-        options.compression = compression;
-        let name = name.filter(|_| matches!(input, Input::File(..)));
-        let name = sealing.file_name.as_deref().or(name).map(base).unwrap_or_default();
-        if name.len() > NAME_BYTES_MAX {
-            return Err(needs("with such a long name".to_owned()));
-        }
-        options.literal = Literal { text: false, name, date: now };
-        options.size = match input {
-            Input::File(_, bytes) => Some(*bytes).filter(|bytes| (1..LENGTH_MAX).contains(bytes)),
-            _ => None,
-        };
-        options.threads = 1;
         Ok(Self { options, to, warnings, cipher: number })
     }
 
@@ -197,90 +207,32 @@ impl How {
         &self,
         input: impl Read + Send,
         output: Output,
+        signing: &mut Signing,
         is_armored: bool,
         now: u32,
     ) -> Result<(), MessageError> {
-        output.write(|mut output| self.seal_to(input, &mut output, is_armored, now))
+        signing.reverse();
+        let keys = &mut signing.keys;
+        let sealed =
+            output.write(|mut output| self.seal_to(input, &mut output, keys, is_armored, now));
+        signing.reverse();
+        sealed
     }
 
     fn seal_to(
         &self,
         input: impl Read + Send,
         output: &mut (impl Write + Send),
+        keys: &mut [SigningKey],
         is_armored: bool,
         now: u32,
     ) -> Result<(), MessageError> {
         let Self { options, to, .. } = self;
         if is_armored {
             let mut armored = ArmorWriter::new(output, Label::Message)?;
-            talaria_message::encrypt(input, &mut armored, to, &mut [], options, now)?;
+            talaria_message::encrypt(input, &mut armored, to, keys, options, now)?;
             return armored.finish().map(drop);
         }
-        talaria_message::encrypt(input, output, to, &mut [], options, now).map(drop)
+        talaria_message::encrypt(input, output, to, keys, options, now).map(drop)
     }
-}
-
-fn violates(what: &str) -> String {
-    format!("WARNING: forcing {what} violates recipient preferences")
-}
-
-/// The compression: none for a file that is compressed, or else one that all recipients accept.
-fn compression(
-    sealing: &Sealing,
-    all: &[preferred::Preferred],
-    input: &Input,
-    warnings: &mut Vec<String>,
-) -> Result<Compression, Reason> {
-    let is_level = |level: &Option<i32>| level.is_none_or(|level| (-1..=9).contains(&level));
-    if !is_level(&sealing.level) || !is_level(&sealing.bzip2_level) {
-        return Err(Reason::Undone("such a level of compression".to_owned()));
-    }
-    let level = |level: Option<i32>| {
-        level.and_then(|level| u32::try_from(level).ok()).filter(|&level| level > 0)
-    };
-    let wanted = if sealing.level == Some(0) { Some(0) } else { sealing.compression };
-    if wanted == Some(0) || matches!(input, Input::File(file, _) if is_compressed(file)) {
-        return Ok(Compression::None);
-    }
-    let preferred = preferred::compression(all, wanted, &sealing.personal.compressions);
-    let number = wanted.or(preferred).unwrap_or_default();
-    if preferred != Some(number) && !sealing.is_expert {
-        let name = algorithm::name(&COMPRESSIONS, number);
-        warnings.push(violates(&format!("compression algorithm {name} ({number})")));
-    }
-    let zlib = level(sealing.level).unwrap_or(LEVEL);
-    Ok(match number {
-        1 => Compression::Zip(zlib),
-        2 => Compression::Zlib(zlib),
-        3 if sealing.bzip2_level == Some(0) => {
-            return Err(Reason::Undone("such a level of compression".to_owned()));
-        }
-        3 => Compression::Bzip2(level(sealing.bzip2_level).unwrap_or(LEVEL)),
-        _ => Compression::None,
-    })
-}
-
-/// Whether a file begins as compressed ones do (`is_file_compressed` of GnuPG).
-fn is_compressed(file: &File) -> bool {
-    let mut start = [0; 6];
-    if file.read_exact_at(&mut start, 0).is_err() {
-        return false;
-    }
-    let is_archive = [&b"BZh"[..], b"\x1f\x8b\x08", b"PK\x03\x04"];
-    is_archive.iter().any(|magic| start.starts_with(magic))
-        || matches!(framing::header(&mut &start[..]), Ok(Header::Packet(tag::COMPRESSED, _)))
-}
-
-/// The name of a file without its folder.
-fn base(name: &OsStr) -> Vec<u8> {
-    let bytes = name.as_bytes();
-    let start = bytes.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-    OsString::from_vec(bytes[start..].to_vec()).into_vec()
-}
-
-/// Reads a line, as gpg does with a passphrase that it does not need. What follows stays unread.
-fn pass_line(number: i32) {
-    let Ok(mut file) = talaria_disk::duplicate(number) else { return };
-    let mut byte = [0];
-    while file.read(&mut byte).is_ok_and(|read| read == 1) && byte[0] != b'\n' {}
 }

@@ -20,6 +20,7 @@ use crate::data::beside;
 use crate::descriptor;
 use crate::framing::{self, Body, Header, tag};
 use crate::gpg::handover::Reason;
+use crate::gpg::passphrase::Place;
 use crate::gpg::request::Settings;
 use crate::log::Log;
 use crate::session::Session;
@@ -39,6 +40,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The maximum number of recipients of a message that is decrypted here.
 const RECIPIENTS_MAX: usize = 256;
+
+/// The maximum length of a line with a passphrase in front of a message, in bytes.
+const LINE_BYTES_MAX: u64 = 1024;
 
 /// The maximum length of a session key for a recipient, in bytes.
 const WRAPPED_BYTES_MAX: u64 = 8 << 10;
@@ -129,7 +133,18 @@ pub(crate) fn look(
     let other = || Reason::Undone(format!("{command} for this message"));
     let (name, []) = words.split_at(words.len().min(1)) else { return Err(other()) };
     let name = name.first().map(OsString::as_os_str);
-    let (kind, seen, start) = see(name, settings.specials).ok_or_else(other)?;
+    let passphrase = settings.passphrase.as_ref();
+    let is_behind_line = passphrase.is_some_and(|passphrase| {
+        passphrase.place == Place::Descriptor(0) && name.is_none_or(|name| name == "-")
+    });
+    let seen = see(name, settings.specials, is_behind_line).ok_or_else(other)?;
+    let (kind, seen, start) = seen;
+    if let Some(passphrase) = passphrase
+        && settings.has_read_descriptor()
+        && !matches!(kind, Kind::Encrypted(_))
+    {
+        return Err(passphrase.reason());
+    }
     let output = match (&kind, plain) {
         (Kind::Signed | Kind::Encrypted(_), Plain::Decrypt) => {
             Some(settings.output.clone().unwrap_or_else(|| OsString::from("-")))
@@ -157,23 +172,38 @@ pub(crate) fn look(
     Ok(Looked { kind, output, seen, start })
 }
 
-/// What a file or a pipe holds, and its first bytes; `None` for anything else.
-fn see(name: Option<&OsStr>, specials: bool) -> Option<(Kind, Seen, Vec<u8>)> {
+/// What a file or a pipe holds, behind its first line or from its start, and its first bytes; `None`
+/// for anything else.
+fn see(
+    name: Option<&OsStr>,
+    specials: bool,
+    is_behind_line: bool,
+) -> Option<(Kind, Seen, Vec<u8>)> {
     let mut file = descriptor::open(name.unwrap_or("-".as_ref()), specials).ok()?;
     let meta = file.metadata().ok()?;
     if meta.is_file() {
         let place = file.stream_position().ok()?;
-        let seen = Seen::File(file, place);
+        let mut seen = Seen::File(file, place);
+        if is_behind_line {
+            let line = BufReader::new(seen.again().ok()?.take(LINE_BYTES_MAX)).skip_until(b'\n');
+            let Seen::File(_, place) = &mut seen else { return None };
+            *place += line.ok()? as u64;
+        }
         let mut start = Vec::new();
         seen.again().ok()?.take(PIPE_BYTES as u64).read_to_end(&mut start).ok()?;
         return Some((kind(seen.again().ok()?), seen, start));
     }
     let started = Instant::now();
     loop {
-        let (bytes, is_all) = waiting(&file)?;
+        let (mut bytes, is_all) = waiting(&file)?;
+        let count = bytes.len();
+        if is_behind_line {
+            let line = bytes.iter().position(|&byte| byte == b'\n').map_or(count, |at| at + 1);
+            bytes.drain(..line);
+        }
         let mut is_short = false;
         let kind = kind(Start { bytes: &bytes, is_short: &mut is_short });
-        let may_be_more = is_short && !is_all && bytes.len() < PIPE_BYTES;
+        let may_be_more = is_short && !is_all && count < PIPE_BYTES;
         if kind != Kind::Other || !may_be_more || started.elapsed() > PATIENCE {
             return Some((kind, Seen::Pipe, bytes));
         }

@@ -1,14 +1,18 @@
 //! The algorithms of a message, chosen as gpg does by the preferences of all recipients.
 
+use crate::algorithm;
+
 /// The preferences of a recipient, or of the user, by numbers of algorithms.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Preferred {
     pub(crate) ciphers: Vec<u8>,
+    pub(crate) digests: Vec<u8>,
     pub(crate) compressions: Vec<u8>,
 }
 
-/// 3DES, which every recipient accepts at last, and no compression, which nobody refuses.
+/// 3DES and SHA-1, which every recipient accepts at last, and no compression, which nobody refuses.
 const TRIPLE_DES: u8 = 2;
+const SHA1: u8 = 2;
 const UNCOMPRESSED: u8 = 0;
 const ZIP: u8 = 1;
 
@@ -17,6 +21,21 @@ const ZIP: u8 = 1;
 pub(crate) fn cipher(all: &[Preferred], wanted: Option<u8>, personal: &[u8]) -> Option<u8> {
     let lists = all.iter().map(|one| with_last(&one.ciphers, TRIPLE_DES));
     choose(lists, wanted, personal, |number| matches!(number, 1..=4 | 7..=13))
+}
+
+/// The digest of a signature for all recipients, chosen as [`cipher()`] does: one of so many bytes,
+/// if that is given.
+pub(crate) fn digest(
+    all: &[Preferred],
+    wanted: Option<u8>,
+    personal: &[u8],
+    bytes: Option<usize>,
+) -> Option<u8> {
+    let lists = all.iter().map(|one| with_last(&one.digests, SHA1));
+    choose(lists, wanted, personal, |number| match algorithm::digest_bytes(number) {
+        0 => false,
+        found => bytes.is_none_or(|bytes| bytes == found),
+    })
 }
 
 /// The compression for all recipients, chosen as [`cipher()`] does.
@@ -70,7 +89,8 @@ mod tests {
     use super::*;
 
     fn of(ciphers: &[u8], compressions: &[u8]) -> Preferred {
-        Preferred { ciphers: ciphers.to_vec(), compressions: compressions.to_vec() }
+        let (ciphers, compressions) = (ciphers.to_vec(), compressions.to_vec());
+        Preferred { ciphers, digests: vec![10, 9, 8], compressions }
     }
 
     #[test]
@@ -97,5 +117,8 @@ mod tests {
         assert_eq!(cipher(one, Some(10), &[]), Some(9));
         assert_eq!(cipher(&[of(&[9], &[])], Some(7), &[]), Some(9));
         assert_eq!(compression(one, Some(0), &[]), Some(0));
+        assert_eq!(digest(one, None, &[], None), Some(10));
+        assert_eq!(digest(one, None, &[8, 9], Some(48)), Some(9));
+        assert_eq!(digest(&[Preferred::default(), gnupg], None, &[], None), Some(2));
     }
 }

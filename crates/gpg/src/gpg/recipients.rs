@@ -28,9 +28,9 @@ use crate::status::Field;
 /// The purpose of encryption in GnuPG's numbers.
 const ENCRYPTS: u32 = 2;
 
-/// The subpackets with preferred ciphers and compressions (RFC 9580, sections 5.2.3.14 and
-/// 5.2.3.17).
-const PREFERENCES: [u8; 2] = [11, 22];
+/// The subpackets with preferred ciphers, digests and compressions (RFC 9580, sections 5.2.3.14,
+/// 5.2.3.16 and 5.2.3.17).
+const PREFERENCES: [u8; 3] = [11, 21, 22];
 
 /// The longest file with a certificate that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 5 << 20;
@@ -342,9 +342,9 @@ impl Search<'_> {
                 continue;
             };
             let preferences = keyblock.preferences(user_id, PREFERENCES);
-            let [ciphers, compressions] =
+            let [ciphers, digests, compressions] =
                 preferences.ok_or_else(|| hand_over("to a key with several preferences"))?;
-            let preferred = Preferred { ciphers, compressions };
+            let preferred = Preferred { ciphers, digests, compressions };
             let (fingerprint, body) = (key.fingerprint, key.body.clone());
             let (id, user_id) = (key.id, user_id.map(|id| id.raw.clone()));
             let key = Recipient { fingerprint, body, is_hidden, preferred };
@@ -368,13 +368,13 @@ impl Search<'_> {
         self.events.push(Event::Considered(Rc::clone(&keyblock), flags));
         let Some(key) = key else { return Ok(Err(Code::UnusableKey)) };
         let preferences = keyblock.preferences(None, PREFERENCES);
-        let [ciphers, compressions] =
+        let [ciphers, digests, compressions] =
             preferences.ok_or_else(|| hand_over("to a key with several preferences"))?;
         let key = Recipient {
             fingerprint: key.fingerprint,
             body: key.body.clone(),
             is_hidden: addressee.is_hidden,
-            preferred: Preferred { ciphers, compressions },
+            preferred: Preferred { ciphers, digests, compressions },
         };
         Ok(Ok(Found { keyblock, key, id: 0, user_id: None }))
     }

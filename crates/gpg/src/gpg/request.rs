@@ -5,14 +5,17 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use talaria_message::openpgp::crypto::Password;
+
 use crate::algorithm;
 use crate::code::Code;
 use crate::gpg::arguments;
 use crate::gpg::config::{self, Choice};
 use crate::gpg::handover::Reason;
 use crate::gpg::manner::Shown;
+use crate::gpg::passphrase::{Passphrase, Place};
 use crate::gpg::sealing::Sealing;
-use crate::gpg::table::{Argument, Encrypting, Meaning, OPTIONS};
+use crate::gpg::table::{Argument, Meaning, OPTIONS};
 use crate::gpg::web::{Model, Web};
 use crate::keyid::KeyidFormat;
 use crate::options::{Given, Parser, Usage};
@@ -27,6 +30,8 @@ pub(crate) enum Task {
     /// Do what the file needs.
     Default,
     Encrypt,
+    /// Encrypt and sign.
+    EncryptSigned,
     Sign(Form),
     ListKeys,
     ListSecretKeys,
@@ -48,6 +53,8 @@ pub(crate) enum Form {
     Detached,
     /// Around a text that stays readable.
     Clear,
+    /// In a message with the data.
+    Inline,
 }
 
 /// The options.
@@ -84,16 +91,27 @@ pub(crate) struct Settings {
     pub(crate) sealing: Sealing,
     /// The names of the keys that sign.
     pub(crate) signers: Vec<OsString>,
+    /// Those of which the last one signs if no other is named.
+    pub(crate) default_keys: Vec<OsString>,
+    /// The digest of signatures, if it is not to be chosen.
+    pub(crate) digest: Option<u8>,
     /// The digests that the user prefers, by number.
     pub(crate) digests: Vec<u8>,
     /// Signatures name the address of the signer.
     pub(crate) names_signers: bool,
     /// An option whose effect on signatures is not implemented.
     unless_signing: Option<Reason>,
+    /// The same, on signatures of messages that are not encrypted.
+    unless_only_signing: Option<Reason>,
     /// An option whose effect on decryption is not implemented.
     pub(crate) unless_decrypting: Option<Reason>,
-    /// An option that has an effect on all but encryption.
-    unless_encrypting: Option<Reason>,
+    /// Keys of encrypted messages are only listed; nothing else is done here then.
+    pub(crate) list_only: Option<Reason>,
+    /// The passphrase of the caller, and whether it is used.
+    pub(crate) passphrase: Option<Passphrase>,
+    pub(crate) is_loopback: bool,
+    /// An unusual way to ask for passphrases.
+    pinentry: Option<Reason>,
     /// An option that has an effect on more than verifying.
     pub(crate) unless_verifying: Option<Reason>,
     /// An option that has an effect on listings.
@@ -164,6 +182,7 @@ impl Request {
             return Err(wrong);
         }
         settings.check()?;
+        settings.check_pinentry();
         let task = commands.task(&settings)?;
         Ok(request(task, settings))
     }
@@ -260,10 +279,12 @@ impl Commands {
         }
         let does = |command| self.signing.contains(&command);
         let task = match self.first.map(|given| given.meaning) {
+            _ if self.encrypts && self.signing == [Meaning::Sign] => Task::EncryptSigned,
             _ if !self.signing.is_empty() => {
                 Task::Sign(match (does(Meaning::DetachSign), does(Meaning::ClearSign)) {
                     (true, false) if !self.encrypts => Form::Detached,
                     (false, true) if !self.encrypts => Form::Clear,
+                    (false, false) if !self.encrypts => Form::Inline,
                     _ => return Err(Reason::Undone("--sign".to_owned())),
                 })
             }
@@ -279,8 +300,11 @@ impl Commands {
             _ if self.wants_fingerprints => Task::ListKeys,
             _ => Task::Default,
         };
-        if let Some(reason) = &settings.unless_encrypting
-            && task != Task::Encrypt
+        if let Some(passphrase) = &settings.passphrase {
+            passphrase.check(task)?;
+        }
+        if let Some(reason) = &settings.list_only
+            && task != Task::Decrypt
         {
             return Err(reason.clone());
         }
@@ -288,7 +312,14 @@ impl Commands {
             Task::Verify | Task::Decrypt | Task::Default => None,
             // What an option such as `--dry-run` does to it is not implemented.
             Task::Encrypt => settings.unless_verifying.clone().or(settings.sealing.undone.clone()),
-            Task::Sign(_) => settings.unless_verifying.clone().or(settings.unless_signing.clone()),
+            Task::EncryptSigned => {
+                let reason = settings.unless_verifying.clone().or(settings.sealing.undone.clone());
+                reason.or(settings.unless_signing.clone())
+            }
+            Task::Sign(_) => {
+                let reason = settings.unless_verifying.clone().or(settings.unless_signing.clone());
+                reason.or(settings.unless_only_signing.clone())
+            }
             Task::ListConfig if settings.sealing.has_groups() => {
                 Some(Reason::Undone("--group".to_owned()))
             }
@@ -329,11 +360,17 @@ impl Settings {
             web: Web { model: Model::Auto, completes: 1, marginals: 3, depth: 5, checks: true },
             sealing: Sealing::default(),
             signers: Vec::new(),
+            default_keys: Vec::new(),
+            digest: None,
             digests: Vec::new(),
             names_signers: true,
             unless_signing: None,
+            unless_only_signing: None,
             unless_decrypting: None,
-            unless_encrypting: None,
+            list_only: None,
+            passphrase: None,
+            is_loopback: false,
+            pinentry: None,
             unless_verifying: None,
             unless_listing: None,
             unless_exporting: None,
@@ -418,31 +455,48 @@ impl Settings {
                 yes_or_undone(self.sealing.add_group(&text.to_string_lossy()))?;
             }
             Meaning::LocalUser => self.signers.push(text.clone()),
+            Meaning::DefaultKey => self.default_keys.push(text.clone()),
+            Meaning::DigestAlgo => {
+                let text = text.to_string_lossy();
+                yes_or_undone(arguments::is_known(Argument::Digest, &text))?;
+                self.digest = algorithm::digest_number(&text);
+            }
             Meaning::NoSignerUserId => self.names_signers = false,
             Meaning::IdleUnlessSigning => drop(self.unless_signing.get_or_insert(undone())),
             Meaning::IdleUnlessDecrypting => drop(self.unless_decrypting.get_or_insert(undone())),
             Meaning::ForAgent => self.needs_agent(undone()),
+            Meaning::ListOnly => drop(self.list_only.get_or_insert(undone())),
             Meaning::For(option) => {
                 self.sealing.set(*option, given, undone)?;
                 if option.is_for_signing() {
-                    self.unless_signing.get_or_insert(undone());
-                }
-                if *option == Encrypting::PassphraseFd {
-                    self.unless_encrypting.get_or_insert(undone());
+                    self.unless_only_signing.get_or_insert(undone());
                 }
             }
             Meaning::Checked(kind) => {
                 yes_or_undone(arguments::is_known(*kind, &text.to_string_lossy()))?;
             }
-            Meaning::CheckedUnlessSigning(kind) | Meaning::CheckedForAgent(kind) => {
+            Meaning::Passphrase => {
+                self.passphrase = Some(Passphrase::new(Place::Text(text.clone()), undone())?);
+            }
+            Meaning::PassphraseFile => {
+                self.passphrase = Some(Passphrase::new(Place::File(text.clone()), undone())?);
+            }
+            Meaning::PassphraseFd => {
+                let place = Place::Descriptor(*number);
+                self.passphrase = Some(Passphrase::new(place, undone())?);
+            }
+            Meaning::PinentryMode => {
+                let text = text.to_string_lossy();
+                yes_or_undone(arguments::is_known(Argument::Pinentry, &text))?;
+                self.is_loopback = text.eq_ignore_ascii_case("loopback");
+                self.pinentry =
+                    Some(undone()).filter(|_| !arguments::is_usual(Argument::Pinentry, &text));
+            }
+            Meaning::CheckedForAgent(kind) => {
                 let text = text.to_string_lossy();
                 yes_or_undone(arguments::is_known(*kind, &text))?;
-                if arguments::is_usual(*kind, &text) {
-                    return Ok(());
-                }
-                match meaning {
-                    Meaning::CheckedForAgent(_) => self.needs_agent(undone()),
-                    _ => drop(self.unless_signing.get_or_insert(undone())),
+                if !arguments::is_usual(*kind, &text) {
+                    self.needs_agent(undone());
                 }
             }
             Meaning::PersonalDigests => {
@@ -460,6 +514,26 @@ impl Settings {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Notes that passphrases are asked for in an unusual way, unless the caller has given one.
+    fn check_pinentry(&mut self) {
+        let is_given = self.is_loopback && self.passphrase.is_some();
+        if let Some(reason) = self.pinentry.take().filter(|_| !is_given) {
+            self.needs_agent(reason);
+        }
+    }
+
+    /// The passphrases for keys in the agent. One that is given is read in any case.
+    pub(crate) fn passwords(&self) -> Vec<Password> {
+        let given = self.passphrase.as_ref().map(Passphrase::read);
+        given.filter(|_| self.is_loopback).into_iter().collect()
+    }
+
+    /// Whether a passphrase is read from a descriptor, after which nothing can be handed over.
+    pub(crate) fn has_read_descriptor(&self) -> bool {
+        let place = self.passphrase.as_ref().map(|passphrase| &passphrase.place);
+        matches!(place, Some(Place::Descriptor(_)))
     }
 
     /// Notes an option that has an effect on what gpg-agent does.

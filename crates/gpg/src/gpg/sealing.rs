@@ -67,8 +67,6 @@ pub(crate) struct Sealing {
     pub(crate) file_name: Option<OsString>,
     /// Nothing is warned of.
     pub(crate) is_expert: bool,
-    /// A line of this descriptor is a passphrase.
-    pub(crate) passphrase: Option<i32>,
     /// An option whose effect on an encryption is not implemented.
     pub(crate) undone: Option<Reason>,
 }
@@ -117,7 +115,6 @@ impl Sealing {
             Encrypting::FileName => self.file_name = Some(given.text.clone()),
             Encrypting::Expert => self.is_expert = true,
             Encrypting::NoExpert => self.is_expert = false,
-            Encrypting::PassphraseFd => self.passphrase = Some(given.number),
             Encrypting::Undone => drop(self.undone.get_or_insert_with(undone)),
             Encrypting::PersonalCiphers => {
                 known(Argument::Preferences)?;

@@ -1,6 +1,5 @@
-//! `--detach-sign` and `--clear-sign`: signatures by keys that gpg-agent has.
+//! `--detach-sign`, `--clear-sign` and `--sign`: signatures by keys that gpg-agent has.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{Read as _, Write};
 use std::sync::Arc;
@@ -8,15 +7,17 @@ use std::sync::atomic::Ordering;
 
 use talaria_agent::Refusal;
 use talaria_message::{
-    ArmorWriter, CLEARTEXT_BYTES_MAX, Label, MessageError, SigningKey, sign_cleartext,
-    sign_detached,
+    ArmorWriter, CLEARTEXT_BYTES_MAX, EncryptOptions, Label, MessageError, SigningKey, pack,
+    sign_cleartext, sign_detached,
 };
 
 use crate::code::{Code, Exit, cause};
+use crate::gpg::content::Content;
 use crate::gpg::ends::{self, Counted, Input, Output};
 use crate::gpg::handover::Reason;
 use crate::gpg::request::Form;
-use crate::gpg::signers::{Signer, Signers};
+use crate::gpg::signers::Signers;
+use crate::gpg::signing::Signing;
 use crate::gpg::start::Started;
 use crate::progress::Progress;
 
@@ -30,8 +31,8 @@ pub(crate) struct Signature {
     shown: String,
     /// The name of the output in texts.
     output_name: String,
-    /// `None` without an input or without a key.
-    output: Option<Output>,
+    /// How a message is written, and where to; `None` without an input or without a key.
+    how: Option<(EncryptOptions, Output)>,
 }
 
 impl Signature {
@@ -60,18 +61,26 @@ impl Signature {
             return Err(needs("around such a long text"));
         }
         let signers = Signers::find(started)?;
-        let end = if settings.armor || form == Form::Clear { ".asc" } else { ".sig" };
+        let end = match form {
+            _ if settings.armor => ".asc",
+            Form::Clear => ".asc",
+            Form::Detached => ".sig",
+            Form::Inline => ".gpg",
+        };
         let output_name = ends::output_name(settings.output.as_ref(), name, end);
-        let output = match (&signers.found[..], &input) {
+        let how = match (&signers.found[..], &input) {
             ([], _) | (_, Input::Failed(_)) => None,
             _ => {
+                let content = Content { input: &input, name, is_signed: true };
+                let now = session.now;
+                let options = content.options(&settings.sealing, &[], now, &mut Vec::new())?;
                 let output = ends::output(&output_name, session.specials, settings.yes);
-                Some(output.ok_or_else(|| needs("to such an output"))?)
+                Some((options, output.ok_or_else(|| needs("to such an output"))?))
             }
         };
         let shown = name.map_or("[stdin]".into(), |name| name.to_string_lossy().into_owned());
         let output_name = output_name.to_string_lossy().into_owned();
-        Ok(Self { form, signers, input, name: words.first().cloned(), shown, output_name, output })
+        Ok(Self { form, signers, input, name: words.first().cloned(), shown, output_name, how })
     }
 
     /// Makes the signature.
@@ -82,7 +91,8 @@ impl Signature {
     pub(crate) fn write(self, started: &Started) -> Result<(), Exit> {
         let Started { session, settings, .. } = started;
         started.begin();
-        let Self { form, signers, input, name, shown, output_name, output } = self;
+        let passwords = settings.passwords();
+        let Self { form, signers, input, name, shown, output_name, how } = self;
         let fail = |number: u32, text: &str| {
             session.status.failure("sign", number);
             let of =
@@ -101,34 +111,34 @@ impl Signature {
                 return fail(code.whole_number(), code.text());
             }
         };
-        let Some(output) = output else { return Err(Exit(2)) };
+        let Some((options, output)) = how else { return Err(Exit(2)) };
         let mut progress = Progress::begin(session, name.as_deref(), &input);
         let count = Arc::default();
         let input = Counted { file: input, count: Arc::clone(&count) };
-        let (mut keys, mut fingerprints) = (Vec::new(), Vec::new());
-        for Signer { key, fingerprint } in signers.found {
-            keys.push(key);
-            fingerprints.push(fingerprint);
-        }
-        let digests: BTreeSet<u8> = keys.iter().map(SigningKey::hash).collect();
-        let digests: String = digests.iter().map(|number| format!(" H{number}")).collect();
-        session.status.line(&format!("BEGIN_SIGNING{digests}"));
+        let Ok(mut signing) = signers.into_keys(passwords) else { return Err(Exit(2)) };
+        signing.begin(session);
         let now = session.now;
         let made = output.write(|output| match form {
             Form::Detached if settings.armor => {
                 let mut armored = ArmorWriter::new(output, Label::Signature)?;
-                detached(input, &mut armored, &mut keys, now)?;
+                detached(input, &mut armored, &mut signing.keys, now)?;
                 armored.finish().map(drop)
             }
-            Form::Detached => detached(input, output, &mut keys, now),
+            Form::Detached => detached(input, output, &mut signing.keys, now),
             Form::Clear => {
                 let mut text = Vec::new();
                 let mut input = input.take(CLEARTEXT_BYTES_MAX + 2);
                 input.read_to_end(&mut text).map_err(MessageError::Read)?;
                 // To GnuPG, a line feed at the end only ends the last line.
                 let mut text = text.strip_suffix(b"\n").unwrap_or(&text);
-                sign_cleartext(&mut text, &mut &mut *output, &mut keys, now)
+                sign_cleartext(&mut text, &mut &mut *output, &mut signing.keys, now)
             }
+            Form::Inline if settings.armor => {
+                let mut armored = ArmorWriter::new(output, Label::Message)?;
+                inline(input, &mut armored, &mut signing, &options, now)?;
+                armored.finish().map(drop)
+            }
+            Form::Inline => inline(input, output, &mut signing, &options, now),
         });
         if let Err(error) = made {
             if let Some(refusal) = Refusal::of(&error) {
@@ -145,18 +155,24 @@ impl Signature {
         }
         progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
         progress.end(session);
-        let (letter, class) = match form {
-            Form::Detached => ('D', 0),
-            Form::Clear => ('C', 1),
-        };
-        for (key, fingerprint) in keys.iter().zip(&fingerprints) {
-            let (algorithm, hash) = (key.algorithm(), key.hash());
-            session.status.line(&format!(
-                "SIG_CREATED {letter} {algorithm} {hash} {class:02X} {now} {fingerprint}"
-            ));
-        }
+        signing.end(session, form);
         if session.log.has_errors() { Err(Exit(2)) } else { Ok(()) }
     }
+}
+
+/// Writes a message with the signatures in it: announced in the order of the keys, and behind the
+/// data in the other one.
+fn inline(
+    input: Counted,
+    mut output: impl Write,
+    signing: &mut Signing,
+    options: &EncryptOptions,
+    now: u32,
+) -> Result<(), MessageError> {
+    signing.reverse();
+    let made = pack(input, &mut output, &mut signing.keys, options, now);
+    signing.reverse();
+    made
 }
 
 fn detached(

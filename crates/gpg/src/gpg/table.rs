@@ -3,16 +3,16 @@
 use crate::options::{Opt, Takes, opt};
 
 use Meaning::{
-    AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, CheckedForAgent,
-    CheckedUnlessSigning, ClearSign, Command, CommandFd, Completes, Decrypt, Depth, DetachSign,
-    Dump, Encrypt, ExitOnWriteError, Export, ExportOptions, Fingerprint, For, ForAgent, Group,
-    Heading, Help, Homedir, Idle, IdleForVerify, IdleUnlessDecrypting, IdleUnlessSigning,
-    IgnoreTimeConflict, KeyidFormat, Keyring, ListConfig, ListKeys, ListOptions, ListSecretKeys,
-    ListSigs, ListingOnly, LocalUser, LoggerFd, Marginals, NoAutoCheck, NoBatch, NoDefaultKeyring,
-    NoOptions, NoPermissionWarning, NoSignerUserId, NoVerbose, OptionFile, Other, Output,
-    PersonalDigests, Progress, Quiet, Sealing, Sign, Specials, StatusFd, Table, TrustModel,
-    Verbose, Verify, VerifyOptions, Version, Warranty, WeakDigest, WithColons, WithFingerprint,
-    WithKeygrip, Yes,
+    AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, CheckedForAgent, ClearSign, Command,
+    CommandFd, Completes, Decrypt, DefaultKey, Depth, DetachSign, DigestAlgo, Dump, Encrypt,
+    ExitOnWriteError, Export, ExportOptions, Fingerprint, For, ForAgent, Group, Heading, Help,
+    Homedir, Idle, IdleForVerify, IdleUnlessDecrypting, IdleUnlessSigning, IgnoreTimeConflict,
+    KeyidFormat, Keyring, ListConfig, ListKeys, ListOnly, ListOptions, ListSecretKeys, ListSigs,
+    ListingOnly, LocalUser, LoggerFd, Marginals, NoAutoCheck, NoBatch, NoDefaultKeyring, NoOptions,
+    NoPermissionWarning, NoSignerUserId, NoVerbose, OptionFile, Other, Output, Passphrase,
+    PassphraseFd, PassphraseFile, PersonalDigests, PinentryMode, Progress, Quiet, Sealing, Sign,
+    Specials, StatusFd, Table, TrustModel, Verbose, Verify, VerifyOptions, Version, Warranty,
+    WeakDigest, WithColons, WithFingerprint, WithKeygrip, Yes,
 };
 
 /// What an option is to us.
@@ -90,14 +90,23 @@ pub(crate) enum Meaning {
     Checked(Argument),
     /// A key that signs.
     LocalUser,
+    /// A key that signs if no other is named.
+    DefaultKey,
+    /// The digest of signatures.
+    DigestAlgo,
+    // The passphrase of the caller, and who is asked for passphrases.
+    Passphrase,
+    PassphraseFd,
+    PassphraseFile,
+    PinentryMode,
     /// Signatures do not name the user ID of the signer.
     NoSignerUserId,
     /// An option without an effect on anything that is done here.
     Idle,
     /// An option that has an effect only on signatures.
     IdleUnlessSigning,
-    /// The same, if its argument asks for something unusual.
-    CheckedUnlessSigning(Argument),
+    /// The keys of an encrypted message are only listed.
+    ListOnly,
     /// An option that has an effect only on decryption.
     IdleUnlessDecrypting,
     /// An option that has an effect on what gpg-agent does.
@@ -139,8 +148,6 @@ pub(crate) enum Encrypting {
     FileName,
     Expert,
     NoExpert,
-    /// The real gpg reads it for every command.
-    PassphraseFd,
     PersonalCiphers,
     PersonalCompressions,
     /// An effect that is not implemented: on where keys are looked for, or any other.
@@ -158,7 +165,6 @@ impl Encrypting {
                 | Self::RecipientFile
                 | Self::HiddenRecipientFile
                 | Self::FileName
-                | Self::PassphraseFd
                 | Self::Undone
         )
     }
@@ -300,7 +306,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Heading, 1, "Configuration", Takes::Heading, "Options controlling the configuration"),
     opt(Homedir, 673, "homedir", Takes::Text, "@"),
     opt(Other, 810, "faked-system-time", Takes::Text, "@"),
-    opt(IdleUnlessSigning, 612, "default-key", Takes::Text, "|NAME|use NAME as default secret key"),
+    opt(DefaultKey, 612, "default-key", Takes::Text, "|NAME|use NAME as default secret key"),
     opt(For(Encrypting::EncryptTo), 720, "encrypt-to", Takes::Text, "|NAME|encrypt to user ID NAME as well"),
     opt(For(Encrypting::NoEncryptTo), 722, "no-encrypt-to", Takes::Nothing, "@"),
     opt(For(Encrypting::HiddenEncryptTo), 721, "hidden-encrypt-to", Takes::Text, "@"),
@@ -433,7 +439,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Idle, 787, "no-mangle-dos-filenames", Takes::Nothing, "@"),
     opt(Idle, 824, "no-symkey-cache", Takes::Nothing, "@"),
     opt(Other, 674, "skip-verify", Takes::Nothing, "@"),
-    opt(Other, 740, "list-only", Takes::Nothing, "@"),
+    opt(ListOnly, 740, "list-only", Takes::Nothing, "@"),
     opt(For(Encrypting::Level), 649, "compress-level", Takes::Number, "@"),
     opt(For(Encrypting::Bzip2Level), 650, "bzip2-compress-level", Takes::Number, "@"),
     opt(For(Encrypting::BothLevels), 122, "", Takes::Number, "@"),
@@ -525,7 +531,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Other, 728, "disable-cipher-algo", Takes::Text, "@"),
     opt(Other, 729, "disable-pubkey-algo", Takes::Text, "@"),
     opt(For(Encrypting::Cipher), 645, "cipher-algo", Takes::Text, "@"),
-    opt(CheckedUnlessSigning(Argument::Digest), 646, "digest-algo", Takes::Text, "@"),
+    opt(DigestAlgo, 646, "digest-algo", Takes::Text, "@"),
     opt(Checked(Argument::Digest), 647, "cert-digest-algo", Takes::Text, "@"),
     opt(Other, 748, "override-compliance-check", Takes::Nothing, "@"),
     opt(Other, 809, "allow-weak-key-signatures", Takes::Nothing, "@"),
@@ -544,11 +550,11 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Other, 625, "attribute-file", Takes::Text, "@"),
     opt(CommandFd, 657, "command-fd", Takes::Number, "@"),
     opt(Other, 658, "command-file", Takes::Text, "@"),
-    opt(IdleForVerify, 652, "passphrase", Takes::Optional, "@"),
-    opt(For(Encrypting::PassphraseFd), 653, "passphrase-fd", Takes::Number, "@"),
-    opt(Other, 654, "passphrase-file", Takes::Text, "@"),
+    opt(Passphrase, 652, "passphrase", Takes::Optional, "@"),
+    opt(PassphraseFd, 653, "passphrase-fd", Takes::Number, "@"),
+    opt(PassphraseFile, 654, "passphrase-file", Takes::Text, "@"),
     opt(Idle, 655, "passphrase-repeat", Takes::Number, "@"),
-    opt(CheckedForAgent(Argument::Pinentry), 656, "pinentry-mode", Takes::Text, "@"),
+    opt(PinentryMode, 656, "pinentry-mode", Takes::Text, "@"),
     opt(Idle, 828, "force-sign-key", Takes::Nothing, "@"),
     opt(CheckedForAgent(Argument::Origin), 823, "request-origin", Takes::Text, "@"),
     opt(ForAgent, 775, "display", Takes::Text, "@"),

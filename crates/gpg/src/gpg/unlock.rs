@@ -42,6 +42,8 @@ pub(crate) struct Holders {
     all: Vec<Holder>,
     /// The cipher of the message, if it is known.
     cipher: Option<Cipher>,
+    /// They are only listed.
+    is_list: bool,
 }
 
 struct Holder {
@@ -70,6 +72,15 @@ enum Fate {
     Failed(u32, String),
 }
 
+/// Finds the keys that a message names, for a list of them.
+///
+/// # Errors
+///
+/// [`Reason`] if the real gpg must do it.
+pub(crate) fn list(started: &Started, named: &[Recipient]) -> Result<Holders, Reason> {
+    Ok(Holders { all: find(started, named)?, cipher: None, is_list: true })
+}
+
 /// Finds the keys that a message names, and lets the agent unwrap the session key in the first
 /// bytes of the message. Without one, the second result says why.
 ///
@@ -82,12 +93,12 @@ pub(crate) fn unlock(
     start: Vec<u8>,
 ) -> Result<(Holders, Result<Unlocked, String>), Reason> {
     let mut holders = find(started, named)?;
-    let is_own = |holder: &Holder| holder.found.as_ref().is_some_and(|found| found.is_own);
-    if !holders.iter().any(is_own) {
+    if !holders.iter().any(Holder::is_own) {
         return Err(needs("without a secret key for it"));
     }
     let home = &started.settings.home;
     let agent = Agent::of_home(home).map_err(|_| needs("without an agent"))?;
+    let agent = agent.with_passwords(started.settings.passwords());
     let failures = Failures::default();
     let keys = keys(&holders, &agent, &failures);
     let mut secrets = Secrets { keys, ..Secrets::default() };
@@ -96,7 +107,9 @@ pub(crate) fn unlock(
         let packets: Box<dyn Read + Send> = Box::new(packets);
         Opened::new(packets, &mut secrets, ReadLimits::default())
     });
-    if let Err(MessageError::Unsupported(what)) = &opened {
+    if let Err(MessageError::Unsupported(what)) = &opened
+        && !started.settings.has_read_descriptor()
+    {
         return Err(needs(&format!("with {what}")));
     }
     let by = opened.as_ref().ok().map(Opened::by);
@@ -114,7 +127,7 @@ pub(crate) fn unlock(
         Err(error) => Err(cause(&error)),
     };
     let cipher = unlocked.as_ref().ok().map(Opened::cipher);
-    Ok((Holders { all: holders, cipher }, unlocked))
+    Ok((Holders { all: holders, cipher, is_list: false }, unlocked))
 }
 
 /// The certificates of the recipients.
@@ -182,25 +195,31 @@ impl Holders {
     pub(crate) fn tell(&self, session: &Session) -> Result<(), Exit> {
         for Holder { recipient, found, fate } in &self.all {
             let Recipient { id, algorithm } = recipient;
+            session.chat(|| format!("public key is {}", session.key_id(*id)));
             session.status.line(&format!("ENC_TO {id:016X} {algorithm} 0"));
             let Some(found) = found.as_ref().filter(|_| *fate != Fate::Untried) else { continue };
-            found.keyblock.report_considered(session, 0);
+            found.report(session);
             if *fate == Fate::Opened {
                 found.keyblock.report_considered(session, 0);
                 let primary = found.keyblock.primary().fingerprint;
-                let trust = match &session.gpg {
-                    Some(manner) => manner.trust.ownertrust(&session.log, primary)?,
-                    None => '-',
-                };
-                session.status.line(&format!("DECRYPTION_KEY {} {primary} {trust}", found.key));
+                let Some(manner) = &session.gpg else { return Err(Exit(2)) };
                 self.warn_of_cipher(session, &found.keyblock);
+                manner.trust.tell(&session.log);
+                let trust = manner.trust.ownertrust(&session.log, primary)?;
+                session.status.line(&format!("DECRYPTION_KEY {} {primary} {trust}", found.key));
             }
         }
-        if !session.quiet {
+        if self.is_list && !session.quiet {
+            self.all.iter().rev().for_each(|holder| holder.tell(session, true));
+        } else if !session.quiet {
             // GnuPG has the last one first, and those that failed before the one that did not.
             for is_opened in [false, true] {
                 let of_kind = |holder: &&Holder| (holder.fate == Fate::Opened) == is_opened;
-                self.all.iter().rev().filter(of_kind).for_each(|holder| holder.tell(session));
+                self.all
+                    .iter()
+                    .rev()
+                    .filter(of_kind)
+                    .for_each(|holder| holder.tell(session, false));
             }
         }
         Ok(())
@@ -222,14 +241,19 @@ impl Holders {
 }
 
 impl Holder {
+    /// Whether the agent has the secret key.
+    fn is_own(&self) -> bool {
+        self.found.as_ref().is_some_and(|found| found.is_own)
+    }
+
     /// Says that the message is for this key.
-    fn tell(&self, session: &Session) {
+    fn tell(&self, session: &Session, is_list: bool) {
         let Self { recipient: Recipient { id, algorithm }, found, fate } = self;
         let shown = session.key_id(*id);
         if let Some(found) = found
             && let Some(state) = found.state()
         {
-            found.keyblock.report_considered(session, 0);
+            found.report(session);
             let kind = described::kind(state);
             let day = time::day(state.created);
             session.log.info(format!("encrypted with {kind} key, ID {shown}, created {day}"));
@@ -240,6 +264,7 @@ impl Holder {
         }
         match fate {
             Fate::Opened => {}
+            Fate::Untried if is_list && self.is_own() => {}
             Fate::Untried => session.status.line(&format!("NO_SECKEY {id:016X}")),
             Fate::Failed(number, text) => {
                 session.log.info(format!("public key decryption failed: {text}"));
@@ -250,6 +275,13 @@ impl Holder {
 }
 
 impl Found {
+    /// Says that the key was looked at.
+    fn report(&self, session: &Session) {
+        if let Some(state) = self.state() {
+            self.keyblock.report(session, state);
+        }
+    }
+
     fn state(&self) -> Option<&KeyState> {
         self.keyblock.find(|key| key.fingerprint == self.key)
     }

@@ -1,8 +1,8 @@
-//! The command lines of programs that start gpgv.
+//! Programs that start gpgv or gpg, and their command lines.
 
 use std::path::PathBuf;
 
-use crate::common::Desk;
+use crate::common::{Desk, OUR_GPG};
 
 /// A `Release` file as an archive has it.
 fn release() -> String {
@@ -81,4 +81,48 @@ fn others_get_the_same_results() {
     // debsig-verify gives the data on the standard input.
     let line = ["--status-fd", "1", "--keyring", &ring, "data.sig", "-"];
     assert_eq!(desk.same_with(&line, &desk.get("data")).code, 0);
+}
+
+/// pass does all of its work with ours alone, and reads with either what the other has written.
+#[test]
+fn pass_keeps_passwords() {
+    let Some(desk) = Desk::new() else { return };
+    let pass = Some(PathBuf::from("/usr/bin/pass")).filter(|path| path.exists());
+    let Some(pass) = talaria_needs::found(pass, "pass") else { return };
+    for user_id in ["Alice <alice@example.org>", "Bob <bob@example.org>"] {
+        desk.make_key(user_id, "ed25519");
+        let name = desk.fingerprint(user_id.split(' ').next().unwrap());
+        desk.gpg(&["--quick-add-key", &name, "cv25519", "encr", "never"]);
+    }
+    desk.refresh();
+    std::fs::create_dir(desk.path("bin")).unwrap();
+    std::os::unix::fs::symlink(OUR_GPG, desk.path("bin/gpg")).unwrap();
+    let (store, alone) = (desk.at("store"), desk.alone());
+    let (usual, ours) = ("/usr/bin:/bin".to_owned(), desk.at("bin") + ":/usr/bin:/bin");
+    let run = |path: &str, words: &[&str], input: &[u8]| {
+        let variables = [
+            ("PATH", path),
+            ("PASSWORD_STORE_DIR", &*store),
+            ("TALARIA_GPG_TRIED", &*alone),
+            ("HOME", &*store),
+        ];
+        let (code, out, err) = desk.run_with(&variables, &pass, words, input);
+        assert_eq!(code, 0, "pass {words:?}: {}", String::from_utf8_lossy(&err));
+        String::from_utf8(out).unwrap()
+    };
+    run(&ours, &["init", "alice@example.org"], b"");
+    run(&ours, &["insert", "-f", "site"], b"secret\nsecret\n");
+    run(&ours, &["insert", "-m", "notes"], b"one\ntwo\n");
+    run(&ours, &["generate", "-n", "other", "20"], b"");
+    for path in [&usual, &ours] {
+        assert_eq!(run(path, &["show", "site"], b""), "secret\n");
+        assert_eq!(run(path, &["show", "notes"], b""), "one\ntwo\n");
+    }
+    assert_eq!(run(&ours, &["show", "other"], b""), run(&usual, &["show", "other"], b""));
+    // All are encrypted again, and only those that are not so already.
+    assert!(run(&ours, &["init", "alice@example.org", "bob@example.org"], b"").contains("site"));
+    assert!(!run(&ours, &["init", "alice@example.org", "bob@example.org"], b"").contains("site"));
+    assert_eq!(run(&usual, &["show", "site"], b""), "secret\n");
+    run(&usual, &["insert", "-m", "theirs"], b"three\n");
+    assert_eq!(run(&ours, &["show", "theirs"], b""), "three\n");
 }

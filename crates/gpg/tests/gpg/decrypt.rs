@@ -60,7 +60,7 @@ fn messages_are_decrypted_as_gpg_decrypts_them() {
         let wanted = if line.ends_with("large") { desk.get("large") } else { desk.get("data") };
         let ran = desk.same_gpg(0, &format!("--batch -o output -d {target}"));
         assert_eq!(ran.file.unwrap(), wanted, "{name}");
-        for more in ["", "-q", "--trust-model always", "-u bob", "--keyid-format short"] {
+        for more in ["", "-q", "-v", "--trust-model always", "-u bob", "--keyid-format short"] {
             assert_eq!(desk.same_gpg(0, &format!("--batch {more} -d {target}")).out, wanted);
         }
         // The same through a pipe, and with the line of gpgme.
@@ -72,6 +72,13 @@ fn messages_are_decrypted_as_gpg_decrypts_them() {
                      --logger-fd 2 --decrypt -- -&0";
         let ran = desk.our_gpg(&gpgme.split_whitespace().collect::<Vec<_>>(), &message);
         assert_eq!((ran.code, ran.out), (0, wanted), "{}", ran.err);
+    }
+    // pass lists the keys of a message.
+    for file in ["alice.gpg", "several.gpg", "other.gpg", "armored.gpg"] {
+        for more in ["", "-q", "-v", "-v --keyid-format long"] {
+            let line = format!("{more} --no-secmem-warning --no-permission-warning --list-only");
+            assert!(desk.same_gpg(0, &format!("{line} --decrypt {file}")).out.is_empty());
+        }
     }
     // Without a command, the file gets the name without its end.
     desk.same_gpg(0, "--batch -o output alice.gpg");
@@ -170,6 +177,7 @@ fn what_is_not_decrypted_here_is_handed_over() {
     encrypt(&desk, "frank.gpg", "-r frank -e data");
     encrypt(&desk, "shared.gpg", "--passphrase secret -r alice -c -e data");
     encrypt(&desk, "twofish.gpg", "--cipher-algo TWOFISH -r alice -e data");
+    desk.gpg(&["-u", "alice", "-o", "signed", "-s", "data"]);
     encrypt(&desk, "there", "-r alice -e data");
     desk.gpg(&["--passphrase", "secret", "-o", "symmetric.gpg", "-c", "data"]);
     desk.refresh();
@@ -183,11 +191,12 @@ fn what_is_not_decrypted_here_is_handed_over() {
         "-d data",
         "-d home",
         "-d alice.gpg alice.gpg",
-        "-v -d alice.gpg",
-        "--list-only -d alice.gpg",
+        "-vv -d alice.gpg",
+        "--list-only -d hidden.gpg",
+        "--list-only -d signed",
+        "--list-only alice.gpg",
         "--show-session-key -d alice.gpg",
         "--pinentry-mode loopback -d alice.gpg",
-        "--passphrase x -d alice.gpg",
         "--ttyname /dev/pts/9 -d alice.gpg",
         "--ignore-mdc-error -d alice.gpg",
         "--dry-run -d alice.gpg",
@@ -199,7 +208,7 @@ fn what_is_not_decrypted_here_is_handed_over() {
     // Options that ask for nothing unusual, or that have an effect only on signatures.
     for line in [
         "--default-key bob --digest-algo SHA256 --no-symkey-cache",
-        "--pinentry-mode ask --use-agent --no-tty",
+        "--pinentry-mode ask --use-agent --no-tty --passphrase x",
         "--try-secret-key bob --skip-hidden-recipients",
         "-r frank --always-trust --comment hello",
     ] {

@@ -399,7 +399,6 @@ fn other_encryptions_are_handed_over() {
     let Some(desk) = desk() else { return };
     desk.refresh();
     for line in [
-        "--batch -r bob -es data",
         "--batch -r bob -ec data",
         "--batch -r bob --encrypt-files data",
         "--batch -v -r bob -e data",

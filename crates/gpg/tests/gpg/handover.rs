@@ -33,7 +33,7 @@ fn arguments_descriptors_and_the_input_arrive_as_they_are() {
     program(&desk, "bin/gpg", RECORDER);
     let bin = desk.at("bin");
     for line in [
-        "-sa --local-user 'a  b' --yes",
+        "-ca --local-user 'a  b' --yes",
         "--decrypt",
         "--verify --auto-key-retrieve a b",
         "--bogus --sign",
@@ -50,7 +50,7 @@ fn arguments_descriptors_and_the_input_arrive_as_they_are() {
         assert_eq!((code, err.as_str()), (7, ""), "{line}");
         let words = line.replace('\'', "");
         let words: Vec<&str> = if line.contains('\'') {
-            vec!["-sa", "--local-user", "a  b", "--yes"]
+            vec!["-ca", "--local-user", "a  b", "--yes"]
         } else {
             words.split(' ').collect()
         };
@@ -72,9 +72,9 @@ fn no_program_calls_itself_in_a_circle() {
     program(&desk, "last/gpg", RECORDER);
     let path = ["link", "copy", "script", "last"].map(|folder| desk.at(folder)).join(":");
     for name in [OUR_GPG, "gpg"] {
-        let (code, out, err) = run(&desk, name, &path, "--sign");
+        let (code, out, err) = run(&desk, name, &path, "--symmetric");
         assert_eq!((code, err.as_str()), (7, ""), "{name}");
-        assert!(out.ends_with("gpg|--sign|input,seventh"), "{out}");
+        assert!(out.ends_with("gpg|--symmetric|input,seventh"), "{out}");
     }
 }
 
@@ -82,8 +82,8 @@ fn no_program_calls_itself_in_a_circle() {
 fn without_a_real_gpg_the_reason_is_named() {
     let Some(desk) = Desk::with_alice() else { return };
     for (line, text) in [
-        ("--sign", "gpg: --sign is not implemented"),
-        ("-s", "gpg: --sign is not implemented"),
+        ("--symmetric", "gpg: --symmetric is not implemented"),
+        ("-c", "gpg: --symmetric is not implemented"),
         (
             "--verify --auto-key-retrieve data.sig data",
             "gpg: --auto-key-retrieve is not implemented",

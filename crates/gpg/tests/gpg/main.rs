@@ -13,5 +13,6 @@ mod keys;
 mod lists;
 mod mutated;
 mod options;
+mod passphrase;
 mod sign;
 mod trust;

@@ -47,7 +47,7 @@ fn packets(desk: &Desk, signature: &[u8]) -> Vec<String> {
     let listed = desk.gpg_with(&["--list-packets"], signature);
     let listed = String::from_utf8_lossy(&listed).into_owned();
     let is_kept = |line: &&str| {
-        let is_random = ["# off=", "begin of digest", "data:", "sig created"];
+        let is_random = ["# off=", "begin of digest", "data:", "sig created", "length:"];
         !is_random.iter().any(|part| line.contains(part))
     };
     let mut lines: Vec<String> = listed
@@ -124,6 +124,13 @@ fn signatures_are_those_of_gpg() {
         "-b --cipher-algo AES -z 0 --encrypt-to bob --throw-keyids -u bob data",
         "-b --no-encrypt-to --pinentry-mode ask --cert-digest-algo SHA512 -u bob data",
         "--no-options --no-tty --use-agent -bu bob data",
+        "-b --default-key bob data",
+        "-q -b --default-key <bob@example.org> data",
+        "-b --default-key bob --default-key dora data",
+        "-b --default-key bob -u alice data",
+        "-b --digest-algo SHA256 -u bob data",
+        "-b --digest-algo SHA512 -u carol -u alice data",
+        "-b --digest-algo H9 --personal-digest-prefs SHA512 -u dora data",
     ] {
         let code = if line.contains("nobody") { 2 } else { 0 };
         let ran = same(&desk, code, &format!("--batch -o output {line}"));
@@ -188,6 +195,119 @@ fn signed_texts_are_those_of_gpg() {
 }
 
 #[test]
+fn signed_messages_are_those_of_gpg() {
+    let Some(desk) = desk() else { return };
+    desk.put("empty", "");
+    desk.put("-dash", "a name with a dash\n");
+    desk.put("large", vec![7; 300_000]);
+    for line in [
+        "-s data",
+        "-sa -u bob data",
+        "--sign --armor -u dora data",
+        "-s -u carol -z 0 data",
+        "-s -u bob --compress-algo zlib data",
+        "-s --compress-algo BZIP2 -z 9 data",
+        "-s --personal-compress-preferences BZIP2 data",
+        "-s -u bob -u alice -u dora data",
+        "-s -u bob --personal-digest-preferences SHA256 data",
+        "-s -u bob empty",
+        "-s -u bob large",
+        "-s -u bob -- -dash",
+        "-s -u bob -u nobody data",
+    ] {
+        let code = if line.contains("nobody") { 2 } else { 0 };
+        let ran = same(&desk, code, &format!("--batch -o output {line}"));
+        desk.put("ours.gpg", ran.file.unwrap());
+        let ran = desk.same_gpg(0, "--batch -d ours.gpg");
+        let file = line.rsplit(' ').next().unwrap();
+        assert_eq!(ran.out, desk.get(file), "{line}");
+    }
+    for input in [&b""[..], b"attack\n", &vec![0; 200_000]] {
+        let ran = same_with(&desk, &["--batch", "-sau", "bob", "-u", "alice"], input);
+        desk.put("ours.gpg", ran.out);
+        assert_eq!(desk.same_gpg(0, "--batch -d ours.gpg").out, input);
+    }
+    desk.our_gpg(&["--batch", "-s", "data"], b"");
+    assert_eq!(desk.gpg(&["-d", "data.gpg"]), desk.get("data"));
+}
+
+/// The lines about signing and about encryption come in another order: gpg's depends on how much of
+/// the content it has read.
+#[test]
+fn signed_and_encrypted_messages_are_those_of_gpg() {
+    let Some(desk) = desk() else { return };
+    desk.put("large", vec![7; 300_000]);
+    let old = ["--default-preference-list", "AES256 SHA1 ZIP", "--quick-gen-key"];
+    desk.gpg(&[&old[..], &["Old <old@example.org>", "rsa1024", "sign,cert", "never"]].concat());
+    desk.gpg(&["--quick-add-key", &desk.fingerprint("old@"), "rsa1024", "encr", "never"]);
+    let run = |arguments: &[&str], input: &[u8]| {
+        desk.refresh();
+        let arguments = [&["--batch", "--status-fd", "3"], arguments].concat();
+        let theirs = desk.their_gpg(&arguments, input);
+        let ours = desk.our_gpg(&arguments, input);
+        let said = |ran: &Ran| {
+            let mut lines: Vec<String> = timeless(&ran.status).lines().map(str::to_owned).collect();
+            lines.sort();
+            (ran.code, ran.err.clone(), lines)
+        };
+        assert_eq!(said(&ours), said(&theirs), "ours on the left: gpg {arguments:?}");
+        let written = |ran: &Ran| ran.file.clone().unwrap_or_else(|| ran.out.clone());
+        let (ours_written, theirs_written) = (written(&ours), written(&theirs));
+        if ours.code == 0 {
+            let (ours, theirs) = (packets(&desk, &ours_written), packets(&desk, &theirs_written));
+            assert_eq!(ours, theirs, "ours on the left: gpg {arguments:?}");
+        }
+        (ours.code, ours_written)
+    };
+    for line in [
+        "-se -r dora data",
+        "-se -u bob -r erin -r dora data",
+        "-sea -u alice -r dora data",
+        "-se -u carol -z 0 -r dora data",
+        "-se -u bob -u alice -r erin data",
+        "-se -u bob -u carol -r dora data",
+        "-se -u bob -u carol -u erin -r dora data",
+        "-se -u erin -u carol -r dora data",
+        "-se -u bob --personal-digest-preferences SHA256 -r dora data",
+        "-se -u alice --digest-algo SHA384 --default-key bob -r dora data",
+        "-se --default-key bob -r dora data",
+        "-se -u bob --cipher-algo AES --compress-algo zlib -r dora data",
+        "-se -u bob --set-filename name -R dora data",
+        "-se -u bob --throw-keyids -r dora large",
+        "--encrypt --sign -u bob --encrypt-to erin -r dora large",
+    ] {
+        let words = [&["-o", "output"], &line.split(' ').collect::<Vec<_>>()[..]].concat();
+        let (code, message) = run(&words, b"");
+        assert_eq!(code, 0, "{line}");
+        desk.put("ours.gpg", message);
+        let file = line.rsplit(' ').next().unwrap();
+        assert_eq!(desk.their_gpg(&["--batch", "-d", "ours.gpg"], b"").out, desk.get(file));
+    }
+    let (_, message) = run(&["-sea", "-u", "bob", "-r", "dora"], b"attack\n");
+    assert_eq!(desk.their_gpg(&["--batch", "-d"], &message).out, b"attack\n");
+    for line in [
+        "-se -u bob -r nobody data",
+        "-se -u nobody -r dora data",
+        "-se -u nobody -r nobody data",
+        "-se -u bob -r dora absent",
+    ] {
+        let words = [&["-o", "output"], &line.split(' ').collect::<Vec<_>>()[..]].concat();
+        assert_eq!(run(&words, b"").0, 2, "{line}");
+    }
+    for line in [
+        "-se -u bob -r old data",
+        "-se -u carol --personal-digest-preferences SHA256 -r dora data",
+        "-se -u bob -r dora -t data",
+        "-se -u bob -r dora --comment hello data",
+        "-se -u bob -r dora --pinentry-mode loopback data",
+        "-se -c -u bob -r dora data",
+        "-seb -u bob -r dora data",
+    ] {
+        desk.handed_over(&format!("--batch {line}"));
+    }
+}
+
+#[test]
 fn keys_are_refused_as_gpg_refuses_them() {
     let Some(desk) = desk() else { return };
     for line in [
@@ -198,27 +318,32 @@ fn keys_are_refused_as_gpg_refuses_them() {
         "-b -u bob absent",
         "-b -u nobody -u nothing data",
         "--clearsign -u nobody data",
+        "-s -u nobody data",
+        "-s absent",
     ] {
         same(&desk, 2, &format!("--batch -o output {line}"));
     }
     for line in [
-        "--batch -s data",
-        "--batch -se -r bob data",
+        "--batch -s -r bob data",
+        "--batch -s --set-filename name data",
+        "--batch -s -t data",
+        "--batch -s data data",
         "--batch -be -r bob data",
         "--batch -b --clearsign data",
         "--batch -b -u bob -u bob data",
         "--batch -b -r alice data",
         "--batch -b -t data",
         "--batch -b --comment hello data",
-        "--batch -b --default-key bob data",
-        "--batch -b --digest-algo SHA256 data",
+        "--batch -b --default-key nobody data",
+        "--batch -b --default-key nobody --default-key bob data",
+        "--batch -b --digest-algo SHA1 -u bob data",
+        "--batch -b --digest-algo SHA256 -u carol data",
         "--batch -b --personal-digest-preferences SHA1 -u bob data",
         "--batch -b --personal-digest-preferences SHA512 -u alice data",
         "--batch -b --pinentry-mode loopback data",
         "--batch -b --include-key-block data",
         "--batch -b --ttyname /dev/pts/9 data",
         "--batch -b --ask-sig-expire data",
-        "--batch --passphrase-fd 0 -b data",
         "--batch -v -b data",
         "--batch -b data data",
         "--batch -b home",
@@ -265,7 +390,7 @@ fn signatures_appear_whole_or_not_at_all() {
     assert!(
         kill.args(["--homedir", &desk.at("home"), "--kill", "all"]).status().unwrap().success()
     );
-    for line in ["-b -u locked data", "--clearsign -u locked data"] {
+    for line in ["-b -u locked data", "--clearsign -u locked data", "-s -u locked data"] {
         let ran = same(&desk, 2, &format!("--batch -o output {line}"));
         assert_eq!(ran.file, None, "{line}");
     }
