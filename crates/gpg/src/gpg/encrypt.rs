@@ -79,7 +79,7 @@ impl Encryption {
         let mut signers = if is_signed { Some(Signers::find(started)?) } else { None };
         let recipients = Recipients::find(started)?;
         let end = if settings.armor { ".asc" } else { ".gpg" };
-        let output_name = ends::output_name(settings.output.as_ref(), name, end);
+        let output_name = ends::output_name(settings, name, end);
         let how = match (&recipients.found, &input) {
             (Ok(found), Input::Standard(_) | Input::File(..)) => {
                 let content = Content { input: &input, name, is_signed };

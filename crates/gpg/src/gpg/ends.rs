@@ -14,6 +14,7 @@ use talaria_message::MessageError;
 
 use crate::code::Code;
 use crate::descriptor;
+use crate::gpg::request::Settings;
 
 /// What is read.
 pub(crate) enum Input {
@@ -117,9 +118,11 @@ pub(crate) fn output(name: &OsStr, specials: bool, replaces: bool) -> Option<Out
     }
 }
 
-/// The name of the output: the one that is wanted, or else that of the input with this end.
-pub(crate) fn output_name(wanted: Option<&OsString>, input: Option<&OsStr>, end: &str) -> OsString {
-    match (wanted, input) {
+/// The name of the output: the one that is wanted, or else that of the input with this end, or the
+/// standard output if the input is no file.
+pub(crate) fn output_name(settings: &Settings, input: Option<&OsStr>, end: &str) -> OsString {
+    let input = input.filter(|name| !descriptor::is_pipe(name, settings.specials));
+    match (&settings.output, input) {
         (Some(wanted), _) => wanted.clone(),
         (None, None) => "-".into(),
         (None, Some(input)) => {

@@ -154,8 +154,10 @@ pub(crate) fn look(
         }
         (Kind::Signed | Kind::Encrypted(_), Plain::Default) => {
             let output = match name {
-                None => OsString::from("-"),
-                Some(name) => without_end(name).ok_or_else(other)?,
+                Some(name) if !descriptor::is_pipe(name, settings.specials) => {
+                    without_end(name).ok_or_else(other)?
+                }
+                _ => OsString::from("-"),
             };
             if output != "-" && !settings.yes && Path::new(&output).exists() {
                 return Err(other());
@@ -238,11 +240,8 @@ impl Read for Start<'_> {
     }
 }
 
-/// The name of a message without its end; `-` for a pipe.
+/// The name of a message without its end.
 fn without_end(name: &OsStr) -> Option<OsString> {
-    if name == "-" {
-        return Some(name.to_owned());
-    }
     let name = name.to_str()?;
     let ends = [".gpg", ".pgp", ".sig", ".asc", ".sign"];
     let rest = ends.iter().find_map(|end| name.strip_suffix(end)).filter(|rest| !rest.is_empty());

@@ -463,7 +463,6 @@ impl Settings {
             }
             Meaning::NoSignerUserId => self.names_signers = false,
             Meaning::IdleUnlessSigning => drop(self.unless_signing.get_or_insert(undone())),
-            Meaning::IdleUnlessDecrypting => drop(self.unless_decrypting.get_or_insert(undone())),
             Meaning::ForAgent => self.needs_agent(undone()),
             Meaning::ListOnly => drop(self.list_only.get_or_insert(undone())),
             Meaning::For(option) => {

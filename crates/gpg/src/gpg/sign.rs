@@ -67,7 +67,7 @@ impl Signature {
             Form::Detached => ".sig",
             Form::Inline => ".gpg",
         };
-        let output_name = ends::output_name(settings.output.as_ref(), name, end);
+        let output_name = ends::output_name(settings, name, end);
         let how = match (&signers.found[..], &input) {
             ([], _) | (_, Input::Failed(_)) => None,
             _ => {

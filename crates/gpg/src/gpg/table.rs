@@ -6,13 +6,13 @@ use Meaning::{
     AlwaysTrust, Armor, AutoCheck, Batch, CheckSigs, Checked, CheckedForAgent, ClearSign, Command,
     CommandFd, Completes, Decrypt, DefaultKey, Depth, DetachSign, DigestAlgo, Dump, Encrypt,
     ExitOnWriteError, Export, ExportOptions, Fingerprint, For, ForAgent, Group, Heading, Help,
-    Homedir, Idle, IdleForVerify, IdleUnlessDecrypting, IdleUnlessSigning, IgnoreTimeConflict,
-    KeyidFormat, Keyring, ListConfig, ListKeys, ListOnly, ListOptions, ListSecretKeys, ListSigs,
-    ListingOnly, LocalUser, LoggerFd, Marginals, NoAutoCheck, NoBatch, NoDefaultKeyring, NoOptions,
-    NoPermissionWarning, NoSignerUserId, NoVerbose, OptionFile, Other, Output, Passphrase,
-    PassphraseFd, PassphraseFile, PersonalDigests, PinentryMode, Progress, Quiet, Sealing, Sign,
-    Specials, StatusFd, Table, TrustModel, Verbose, Verify, VerifyOptions, Version, Warranty,
-    WeakDigest, WithColons, WithFingerprint, WithKeygrip, Yes,
+    Homedir, Idle, IdleForVerify, IdleUnlessSigning, IgnoreTimeConflict, KeyidFormat, Keyring,
+    ListConfig, ListKeys, ListOnly, ListOptions, ListSecretKeys, ListSigs, ListingOnly, LocalUser,
+    LoggerFd, Marginals, NoAutoCheck, NoBatch, NoDefaultKeyring, NoOptions, NoPermissionWarning,
+    NoSignerUserId, NoVerbose, OptionFile, Other, Output, Passphrase, PassphraseFd, PassphraseFile,
+    PersonalDigests, PinentryMode, Progress, Quiet, Sealing, Sign, Specials, StatusFd, Table,
+    TrustModel, Verbose, Verify, VerifyOptions, Version, Warranty, WeakDigest, WithColons,
+    WithFingerprint, WithKeygrip, Yes,
 };
 
 /// What an option is to us.
@@ -107,8 +107,6 @@ pub(crate) enum Meaning {
     IdleUnlessSigning,
     /// The keys of an encrypted message are only listed.
     ListOnly,
-    /// An option that has an effect only on decryption.
-    IdleUnlessDecrypting,
     /// An option that has an effect on what gpg-agent does.
     ForAgent,
     /// The same, if its argument asks for something unusual.
@@ -527,7 +525,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(IgnoreTimeConflict, 741, "ignore-time-conflict", Takes::Nothing, "@"),
     opt(Other, 742, "ignore-valid-from", Takes::Nothing, "@"),
     opt(Other, 743, "ignore-crc-error", Takes::Nothing, "@"),
-    opt(IdleUnlessDecrypting, 744, "ignore-mdc-error", Takes::Nothing, "@"),
+    opt(Idle, 744, "ignore-mdc-error", Takes::Nothing, "@"),
     opt(Other, 728, "disable-cipher-algo", Takes::Text, "@"),
     opt(Other, 729, "disable-pubkey-algo", Takes::Text, "@"),
     opt(For(Encrypting::Cipher), 645, "cipher-algo", Takes::Text, "@"),
