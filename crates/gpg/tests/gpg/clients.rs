@@ -1,6 +1,6 @@
 //! Programs that start gpgv or gpg, and their command lines.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::common::{Desk, OUR_GPG};
 
@@ -83,13 +83,16 @@ fn others_get_the_same_results() {
     assert_eq!(desk.same_with(&line, &desk.get("data")).code, 0);
 }
 
-/// pass does all of its work with ours alone, and reads with either what the other has written.
-#[test]
-fn pass_keeps_passwords() {
-    let Some(desk) = Desk::new() else { return };
-    let pass = Some(PathBuf::from("/usr/bin/pass")).filter(|path| path.exists());
-    let Some(pass) = talaria_needs::found(pass, "pass") else { return };
-    for user_id in ["Alice <alice@example.org>", "Bob <bob@example.org>"] {
+/// A program of others, which must be installed.
+fn client(path: &str) -> Option<PathBuf> {
+    let found = Some(PathBuf::from(path)).filter(|path| path.exists());
+    talaria_needs::found(found, path.rsplit('/').next().unwrap())
+}
+
+/// A desk with keys that sign and that decrypt, and a folder in which our program is `gpg`.
+fn desk_with_keys(user_ids: &[&str]) -> Option<Desk> {
+    let desk = Desk::new()?;
+    for user_id in user_ids {
         desk.make_key(user_id, "ed25519");
         let name = desk.fingerprint(user_id.split(' ').next().unwrap());
         desk.gpg(&["--quick-add-key", &name, "cv25519", "encr", "never"]);
@@ -97,32 +100,142 @@ fn pass_keeps_passwords() {
     desk.refresh();
     std::fs::create_dir(desk.path("bin")).unwrap();
     std::os::unix::fs::symlink(OUR_GPG, desk.path("bin/gpg")).unwrap();
-    let (store, alone) = (desk.at("store"), desk.alone());
-    let (usual, ours) = ("/usr/bin:/bin".to_owned(), desk.at("bin") + ":/usr/bin:/bin");
-    let run = |path: &str, words: &[&str], input: &[u8]| {
-        let variables = [
-            ("PATH", path),
-            ("PASSWORD_STORE_DIR", &*store),
-            ("TALARIA_GPG_TRIED", &*alone),
-            ("HOME", &*store),
-        ];
-        let (code, out, err) = desk.run_with(&variables, &pass, words, input);
-        assert_eq!(code, 0, "pass {words:?}: {}", String::from_utf8_lossy(&err));
-        String::from_utf8(out).unwrap()
-    };
-    run(&ours, &["init", "alice@example.org"], b"");
-    run(&ours, &["insert", "-f", "site"], b"secret\nsecret\n");
-    run(&ours, &["insert", "-m", "notes"], b"one\ntwo\n");
-    run(&ours, &["generate", "-n", "other", "20"], b"");
-    for path in [&usual, &ours] {
-        assert_eq!(run(path, &["show", "site"], b""), "secret\n");
-        assert_eq!(run(path, &["show", "notes"], b""), "one\ntwo\n");
+    Some(desk)
+}
+
+/// Runs a program that finds one of the two as `gpg`; ours hands nothing over.
+#[track_caller]
+fn run_client(desk: &Desk, ours: bool, program: &Path, words: &[&str], input: &[u8]) -> String {
+    let usual = "/usr/bin:/bin";
+    let path = if ours { format!("{}:{usual}", desk.at("bin")) } else { usual.to_owned() };
+    let (folder, alone) = (desk.at("client"), desk.alone());
+    let variables = [
+        ("PATH", &*path),
+        ("HOME", &*folder),
+        ("PASSWORD_STORE_DIR", &*folder),
+        ("PASSPHRASE", ""),
+        ("TALARIA_GPG_TRIED", &*alone),
+    ];
+    let (code, out, err) = desk.run_with(&variables, program, words, input);
+    let out = String::from_utf8_lossy(&out).into_owned();
+    assert_eq!(code, 0, "{program:?} {words:?}: {out}{}", String::from_utf8_lossy(&err));
+    out
+}
+
+/// pass does all of its work with ours alone, and reads with either what the other has written.
+#[test]
+fn pass_keeps_passwords() {
+    let Some(pass) = client("/usr/bin/pass") else { return };
+    let users = ["Alice <alice@example.org>", "Bob <bob@example.org>"];
+    let Some(desk) = desk_with_keys(&users) else { return };
+    let run = |ours, words: &[&str], input: &[u8]| run_client(&desk, ours, &pass, words, input);
+    run(true, &["init", "alice@example.org"], b"");
+    run(true, &["insert", "-f", "site"], b"secret\nsecret\n");
+    run(true, &["insert", "-m", "notes"], b"one\ntwo\n");
+    run(true, &["generate", "-n", "other", "20"], b"");
+    for ours in [false, true] {
+        assert_eq!(run(ours, &["show", "site"], b""), "secret\n");
+        assert_eq!(run(ours, &["show", "notes"], b""), "one\ntwo\n");
     }
-    assert_eq!(run(&ours, &["show", "other"], b""), run(&usual, &["show", "other"], b""));
+    assert_eq!(run(true, &["show", "other"], b""), run(false, &["show", "other"], b""));
     // All are encrypted again, and only those that are not so already.
-    assert!(run(&ours, &["init", "alice@example.org", "bob@example.org"], b"").contains("site"));
-    assert!(!run(&ours, &["init", "alice@example.org", "bob@example.org"], b"").contains("site"));
-    assert_eq!(run(&usual, &["show", "site"], b""), "secret\n");
-    run(&usual, &["insert", "-m", "theirs"], b"three\n");
-    assert_eq!(run(&ours, &["show", "theirs"], b""), "three\n");
+    let both = ["init", "alice@example.org", "bob@example.org"];
+    assert!(run(true, &both, b"").contains("site"));
+    assert!(!run(true, &both, b"").contains("site"));
+    assert_eq!(run(false, &["show", "site"], b""), "secret\n");
+    run(false, &["insert", "-m", "theirs"], b"three\n");
+    assert_eq!(run(true, &["show", "theirs"], b""), "three\n");
+}
+
+/// duplicity makes a full and an incremental backup with either program, and restores them with the
+/// other.
+#[test]
+fn duplicity_backs_up_and_restores() {
+    let Some(duplicity) = client("/usr/bin/duplicity") else { return };
+    let Some(desk) = desk_with_keys(&["Alice <alice@example.org>"]) else { return };
+    let key = desk.fingerprint("alice");
+    let keys = ["--encrypt-key", &key[24..], "--sign-key", &key[24..]];
+    std::fs::create_dir(desk.path("files")).unwrap();
+    let numbers: Vec<u8> = (0..200_000_u32).map(|at| (at.wrapping_mul(at) >> 9) as u8).collect();
+    for ours in [true, false] {
+        desk.put("files/a", &numbers);
+        let place = format!("file://{}", desk.at(if ours { "ours" } else { "theirs" }));
+        let backup = |how: &str| {
+            let said = run_client(
+                &desk,
+                ours,
+                &duplicity,
+                &[&[how], &keys[..], &["--archive-dir", &desk.at(how), "files", &place]].concat(),
+                b"",
+            );
+            assert!(said.contains("Errors 0"), "{said}");
+        };
+        backup("full");
+        desk.put("files/b", "more\n");
+        std::fs::rename(desk.path("full"), desk.path("incr")).unwrap();
+        backup("incr");
+        std::fs::remove_dir_all(desk.path("incr")).unwrap();
+        let restored = if ours { "restored-1" } else { "restored-2" };
+        let words = [&["restore"], &keys[..], &["--archive-dir", &desk.at("other"), &place]];
+        run_client(&desk, !ours, &duplicity, &[&words.concat()[..], &[restored]].concat(), b"");
+        run_client(
+            &desk,
+            ours,
+            &duplicity,
+            &[&["verify"], &keys[..], &[&place, "files"]].concat(),
+            b"",
+        );
+        assert_eq!(desk.get(&format!("{restored}/a")), numbers);
+        assert_eq!(desk.get(&format!("{restored}/b")), b"more\n");
+        std::fs::remove_file(desk.path("files/b")).unwrap();
+    }
+}
+
+/// gpgme's lines: the status lines in a descriptor of their own, and messages in others.
+#[test]
+fn gpgme_gets_the_same_results() {
+    let Some(_) = client("/usr/lib/python3/dist-packages/gpg/__init__.py") else { return };
+    let Some(desk) = desk_with_keys(&["Alice <alice@example.org>"]) else { return };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpg/gpgme.py");
+    for (ours, program) in [(true, desk.at("bin/gpg")), (false, "/usr/bin/gpg".to_owned())] {
+        let words = [script.to_str().unwrap(), &program, &desk.at("home")];
+        let said = run_client(&desk, ours, Path::new("/usr/bin/python3"), &words, b"");
+        assert_eq!(said, "all is well\n");
+    }
+}
+
+/// python-gnupg's own tests, by both. What fails with ours alone are signatures with SHA-1, which
+/// 1024-bit DSA keys make.
+#[test]
+fn the_tests_of_python_gnupg_pass() {
+    const REFUSED: [&str; 3] =
+        ["test_encryption_and_decryption", "test_passing_paths", "test_signature_verification"];
+    if talaria_needs::short_or_full(0, 1) == 0 {
+        return;
+    }
+    let Some(desk) = desk_with_keys(&[]) else { return };
+    let name = "python-gnupg==0.5.5";
+    let line =
+        ["-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", ".", name];
+    let got = desk.run_with(&[], Path::new("python3"), &line, b"");
+    assert_eq!(got.0, 0, "{}", String::from_utf8_lossy(&got.2));
+    let tar = desk.run_with(&[], Path::new("tar"), &["xf", "python-gnupg-0.5.5.tar.gz"], b"");
+    assert_eq!(tar.0, 0);
+    let failed = |program: &str| {
+        let script = "cd python-gnupg-0.5.5 && exec timeout 900 /usr/bin/python3 test_gnupg.py";
+        let variables = [("GPGBINARY", program), ("NO_EXTERNAL_TESTS", "1")];
+        let (_, _, said) = desk.run_with(&variables, Path::new("/bin/sh"), &["-c", script], b"");
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains("Ran 43 tests"), "{said}");
+        let names = said.lines().filter_map(|line| {
+            let rest = line.strip_prefix("FAIL: ").or(line.strip_prefix("ERROR: "))?;
+            rest.split(' ').next().map(str::to_owned)
+        });
+        names.collect::<Vec<_>>()
+    };
+    let theirs = failed("/usr/bin/gpg");
+    let mut ours = failed(&desk.at("bin/gpg"));
+    ours.retain(|name| !theirs.contains(name));
+    ours.sort();
+    assert_eq!(ours, REFUSED, "gpg itself fails {theirs:?}");
 }
