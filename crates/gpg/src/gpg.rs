@@ -14,7 +14,7 @@ mod content;
 mod decrypt;
 mod described;
 mod encrypt;
-mod ends;
+pub(crate) mod ends;
 mod export;
 mod handover;
 mod list;

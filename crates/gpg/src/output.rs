@@ -1,13 +1,15 @@
 //! The content of messages: held back until all signatures are good, or written at once if there is
 //! nothing to wait for.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
-use talaria_message::{Held, Spool};
+use talaria_message::{Held, MessageError};
 
 use crate::code::{Code, cause};
 use crate::descriptor;
+use crate::gpg::ends;
 use crate::session::Session;
 
 /// The content of a message, if the user asked for it.
@@ -27,16 +29,19 @@ enum Place {
     Held(Held<'static>),
     /// Where the user wants it.
     Written(File),
+    /// In a file that does not have its name yet.
+    New(ends::Output),
 }
 
 impl Output {
     /// An output that holds content back, if there is an option `--output`.
     pub(crate) fn new(session: &Session) -> Self {
-        let place = if session.output.is_some() {
-            let spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(tempfile::tempfile()?)) };
-            Place::Held(Held::new(Box::new(spool)))
-        } else {
-            Place::None
+        let place = match &session.output {
+            None => Place::None,
+            Some(name) => match new_file(name, session.specials) {
+                Some(file) => Place::New(file),
+                None => Place::Held(Held::new(Box::new(|| Ok(Box::new(tempfile::tempfile()?))))),
+            },
         };
         Self { place, releases_unsigned: false, has_content: false, is_whole: false }
     }
@@ -44,6 +49,11 @@ impl Output {
     /// Lets content without signatures be written at once: it is known to be authentic.
     pub(crate) fn release_unsigned(&mut self) {
         self.releases_unsigned = true;
+    }
+
+    /// Whether what is written here stays unseen until it is released.
+    pub(crate) fn is_unseen(&self) -> bool {
+        matches!(self.place, Place::New(_))
     }
 
     /// Whether content is kept.
@@ -59,7 +69,8 @@ impl Output {
     /// Notes that there is content, which may be empty and which may be signed.
     pub(crate) fn begin(&mut self, session: &Session, is_signed: bool) {
         self.has_content = self.is_wanted();
-        if self.has_content && self.releases_unsigned && !is_signed {
+        let is_held = matches!(self.place, Place::Held(_));
+        if is_held && self.releases_unsigned && !is_signed {
             self.place = create(session).map_or(Place::None, Place::Written);
         }
     }
@@ -70,6 +81,7 @@ impl Output {
             Place::None => return,
             Place::Held(held) => (held.write_all(data), "a temporary file".to_owned()),
             Place::Written(file) => (file.write_all(data), shown(session)),
+            Place::New(file) => (file.writer().write_all(data), shown(session)),
         };
         if let Err(error) = written {
             let error = Code::system(&error);
@@ -85,13 +97,27 @@ impl Output {
 
     /// Writes what was held back.
     pub(crate) fn release(self, session: &Session) {
-        let (Place::Held(held), true) = (self.place, self.has_content) else { return };
-        let Some(mut file) = create(session) else { return };
-        if let Err(error) = held.release(&mut file) {
+        let result = match self.place {
+            _ if !self.has_content => return,
+            Place::None | Place::Written(_) => return,
+            Place::New(file) => file.keep().map_err(MessageError::Write),
+            Place::Held(held) => {
+                let Some(mut file) = create(session) else { return };
+                held.release(&mut file)
+            }
+        };
+        if let Err(error) = result {
             let error = cause(&error);
             session.log.error(format!("error writing to {}: {error}", shown(session)));
         }
     }
+}
+
+/// A file that appears when it is whole; `None` for an output of another kind, and where one cannot
+/// be made.
+fn new_file(name: &OsStr, specials: bool) -> Option<ends::Output> {
+    let is_file = !descriptor::is_pipe(name, specials) && name != "/dev/null";
+    Some(name).filter(|_| is_file).and_then(|name| ends::output(name, specials, true))
 }
 
 /// Opens the output; `None` after an error, which was reported.

@@ -97,7 +97,7 @@ impl Decryption {
         let number = unlocked.cipher() as u8;
         session.chat(|| format!("{} encrypted data", algorithm::name(&CIPHERS, number)));
         session.status.line(&format!("DECRYPTION_INFO 2 {number} 0"));
-        let opened = Message::new(BufReader::with_capacity(READ_BYTES, input))
+        let opened = Message::new(BufReader::with_capacity(self.seen.buffer_bytes(), input))
             .and_then(Message::into_packets)
             .and_then(|packets| unlocked.again(packets));
         let opened = opened.map_err(|error| not_opened(session, &error))?;
@@ -127,15 +127,17 @@ fn process<R: Read + Send>(
     let spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(tempfile::tempfile()?)) };
     let again = || -> Result<Box<dyn Read + Send>, MessageError> {
         let file = seen.again().map_err(MessageError::Read)?;
-        Ok(Box::new(Message::new(BufReader::with_capacity(READ_BYTES, file))?.into_packets()?))
+        let file = BufReader::with_capacity(seen.buffer_bytes(), file);
+        Ok(Box::new(Message::new(file)?.into_packets()?))
     };
     let bytes = seen.bytes();
     let again = bytes.is_some().then_some(&again as Again<'_>);
-    let release = Release::Checked { spool: &spool, again };
+    let checked = Release::Checked { spool: &spool, again };
+    let release = if processor.output.is_unseen() { Release::Streamed } else { checked };
     let (processed, written) = if bytes.is_some_and(|bytes| bytes <= SHORT_BYTES) {
         let mut content = Vec::new();
         let written = opened.write_packets(&mut content, release, 1);
-        let is_some = !content.is_empty();
+        let is_some = written.is_ok() && !content.is_empty();
         (is_some.then(|| packets(processor, &content[..])).transpose()?, written)
     } else {
         thread::scope(|scope| {

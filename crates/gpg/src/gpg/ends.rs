@@ -63,20 +63,32 @@ impl Input {
 impl Output {
     /// Writes by `write`. A new file appears when it is whole.
     pub(crate) fn write(
-        self,
+        mut self,
         write: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), MessageError>,
     ) -> Result<(), MessageError> {
+        write(self.writer())?;
+        self.keep().map_err(MessageError::Write)
+    }
+
+    /// The open file.
+    pub(crate) fn writer(&mut self) -> &mut (dyn Write + Send) {
         match self {
-            Self::Open(mut file) => write(&mut file),
-            Self::New(mut file) => {
-                write(&mut file)?;
-                // As gpg's, it is not synced. Scripts write one file after the other.
-                file.name_unsynced(Readers::Usual).map_err(MessageError::Write)
-            }
-            Self::Replacing(mut file) => {
-                write(&mut file)?;
-                file.keep(Readers::Usual).map_err(MessageError::Write)
-            }
+            Self::Open(file) => file,
+            Self::New(file) | Self::Replacing(file) => file,
+        }
+    }
+
+    /// Lets a new file appear.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the system.
+    pub(crate) fn keep(self) -> io::Result<()> {
+        match self {
+            Self::Open(_) => Ok(()),
+            // As gpg's, it is not synced. Scripts write one file after the other.
+            Self::New(file) => file.name_unsynced(Readers::Usual),
+            Self::Replacing(file) => file.keep(Readers::Usual),
         }
     }
 }

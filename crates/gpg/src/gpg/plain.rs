@@ -88,9 +88,18 @@ impl Seen {
     /// The length of the message in bytes; `None` if it cannot be opened again.
     pub(crate) fn bytes(&self) -> Option<u64> {
         match self {
-            Self::File(file, place) => file.metadata().ok().map(|meta| meta.len() - place),
+            Self::File(file, place) => {
+                file.metadata().ok().map(|meta| meta.len().saturating_sub(*place))
+            }
             Self::Pipe => None,
         }
+    }
+
+    /// The size of a buffer to read it with: no larger than it is.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        const BYTES_MAX: u64 = 256 << 10;
+        let bytes = self.bytes().map_or(BYTES_MAX, |bytes| (bytes + 1).min(BYTES_MAX));
+        usize::try_from(bytes).unwrap_or_default()
     }
 
     /// Opens the message again.
