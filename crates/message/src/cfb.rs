@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 use crate::aead::AeadKey;
 use crate::algorithm::{Aead, Cipher, TAG_BYTES};
 use crate::error::{MessageError, Result};
-use crate::framing::{read_full, tag};
+use crate::framing::{read_behind, tag};
 use crate::pipeline::{self, Source, Stage, Work};
 use crate::random;
 
@@ -182,24 +182,13 @@ struct Hashed<'a, R> {
 impl<R: Read> Hashed<'_, R> {
     /// Reads the next segment; `false` for the last one.
     fn fill(&mut self, segment: &mut Vec<u8>) -> Result<bool> {
-        segment.clear();
-        if let Some(prefix) = self.prefix.take() {
-            segment.extend_from_slice(&prefix);
+        let prefix = self.prefix.take().unwrap_or_default();
+        if segment.len() < prefix.len() {
+            segment.resize(prefix.len(), 0);
         }
-        let start = segment.len();
-        // A short message is not worth a large buffer.
-        let mut filled = start;
-        while filled < start + SEGMENT_BYTES {
-            let size =
-                (filled * 4).max(segment.capacity()).clamp(start + 4096, start + SEGMENT_BYTES);
-            segment.resize(size, 0);
-            filled += read_full(self.plain, &mut segment[filled..])?;
-            if filled < segment.len() {
-                break;
-            }
-        }
-        segment.truncate(filled);
-        let more = filled == start + SEGMENT_BYTES;
+        segment[..prefix.len()].copy_from_slice(&prefix);
+        let read = read_behind(self.plain, segment, prefix.len(), SEGMENT_BYTES)?;
+        let more = read == SEGMENT_BYTES;
         let Some(digest) = &mut self.digest else { return Ok(false) };
         digest.update(segment);
         if !more {
@@ -339,9 +328,7 @@ struct OpenSource<'a, R> {
 
 impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
     fn fill(&mut self, segment: &mut Segment) -> Result<bool> {
-        segment.bytes.resize(OPEN_BYTES, 0);
-        let read = read_full(self.sealed, &mut segment.bytes)?;
-        segment.bytes.truncate(read);
+        let read = read_behind(self.sealed, &mut segment.bytes, 0, OPEN_BYTES)?;
         segment.before.clone_from(&self.before);
         segment.at = self.at;
         self.at += 1;

@@ -136,6 +136,30 @@ pub(crate) fn read_full(input: &mut impl Read, buf: &mut [u8]) -> Result<usize> 
     Ok(filled)
 }
 
+/// Fills `buffer` behind its first `start` bytes with up to `bytes` from `input`, and cuts it off
+/// there. Returns the number of bytes that were read: fewer at the end of the input. The buffer
+/// grows with what is read, because a short input is not worth a large one; what it has already is
+/// used again.
+pub(crate) fn read_behind(
+    input: &mut impl Read,
+    buffer: &mut Vec<u8>,
+    start: usize,
+    bytes: usize,
+) -> Result<usize> {
+    const LEAST: usize = 4096;
+    let mut filled = start;
+    while filled < start + bytes {
+        let size = (filled * 4).max(buffer.len());
+        buffer.resize(size.clamp(start + LEAST.min(bytes), start + bytes), 0);
+        filled += read_full(input, &mut buffer[filled..])?;
+        if filled < buffer.len() {
+            break;
+        }
+    }
+    buffer.truncate(filled);
+    Ok(filled - start)
+}
+
 /// A reader of a packet body without its partial lengths. An input that ends early is an error.
 pub(crate) struct Body<R> {
     input: R,
