@@ -97,6 +97,7 @@ impl Listing {
         let mut chosen = Chosen::find(started, words).map_err(needs)?;
         if lines == Lines::SecretKeys {
             let secrets = Secrets::of_home(&settings.home).map_err(needs)?;
+            secrets.check_all().map_err(needs)?;
             chosen.keep(|raw| secrets.has_any(raw));
             return Ok(Self { lines, chosen, head: String::new(), secrets: Some(secrets) });
         }

@@ -200,9 +200,14 @@ fn see(
             let Seen::File(_, place) = &mut seen else { return None };
             *place += line.ok()? as u64;
         }
-        let mut start = Vec::new();
+        let mut start = Vec::with_capacity(seen.buffer_bytes().min(PIPE_BYTES + 1));
         seen.again().ok()?.take(PIPE_BYTES as u64).read_to_end(&mut start).ok()?;
-        return Some((kind(seen.again().ok()?), seen, start));
+        let mut is_short = false;
+        let found = match kind(Start { bytes: &start, is_short: &mut is_short }) {
+            Kind::Other if is_short && start.len() == PIPE_BYTES => kind(seen.again().ok()?),
+            found => found,
+        };
+        return Some((found, seen, start));
     }
     let started = Instant::now();
     loop {

@@ -3,54 +3,67 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use talaria_cert::hex::Upper;
 use talaria_cert::{Keygrip, hex};
 
 use crate::keyblock::keys_of;
 
 /// The part of a key file that is looked at, in bytes. Cards are named in its first line.
-const HEAD_BYTES: u64 = 4096;
+const HEAD_BYTES: usize = 4096;
 
 /// The secret keys of a home directory.
-pub(crate) struct Secrets(HashSet<[u8; 20]>);
+pub(crate) struct Secrets {
+    folder: PathBuf,
+    grips: HashSet<[u8; 20]>,
+}
 
 impl Secrets {
-    /// Looks at the files of the agent. The error says what is in the way: a key on a card, a key
-    /// in another form, or an old keyring that the agent has not taken over.
+    /// Looks at the names of the agent's files. The error says what is in the way, such as an old
+    /// keyring that the agent has not taken over.
     pub(crate) fn of_home(home: &Path) -> Result<Self, &'static str> {
+        let folder = home.join("private-keys-v1.d");
+        let mut grips = HashSet::new();
         if home.join("secring.gpg").exists() && !home.join(".gpg-v21-migrated").exists() {
             return Err("of an old secret keyring");
         }
-        let entries = match fs::read_dir(home.join("private-keys-v1.d")) {
+        let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Self(HashSet::new()));
+                return Ok(Self { folder, grips });
             }
             Err(_) => return Err("without secret keys"),
         };
-        let mut grips = HashSet::new();
         for entry in entries {
-            let name = entry.map_err(|_| "without secret keys")?.path();
-            let Some(grip) = name.file_name().and_then(|name| grip(name.to_str()?)) else {
-                continue;
-            };
-            let mut head = Vec::new();
-            let read =
-                File::open(&name).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
-            read.map_err(|_| "without secret keys")?;
-            let has = |word: &[u8]| head.windows(word.len()).any(|part| part == word);
-            if has(b"shadowed-private-key") || !has(b"private-key") {
-                return Err("of keys on cards");
-            }
-            grips.insert(grip);
+            let name = entry.map_err(|_| "without secret keys")?.file_name();
+            grips.extend(name.to_str().and_then(grip));
         }
-        Ok(Self(grips))
+        Ok(Self { folder, grips })
+    }
+
+    /// Makes sure that the agent has a key on disk. The error says what is in the way: it is on a
+    /// card, or in another form.
+    pub(crate) fn check(&self, Keygrip(grip): Keygrip) -> Result<(), &'static str> {
+        let name = format!("{}.key", Upper(&grip));
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        let file = File::open(self.folder.join(name)).map_err(|_| "without secret keys")?;
+        file.take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(|_| "without secret keys")?;
+        let has = |word: &[u8]| head.windows(word.len()).any(|part| part == word);
+        if has(b"shadowed-private-key") || !has(b"private-key") {
+            return Err("of keys on cards");
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the agent has all keys on disk. The error is as that of [`Self::check`].
+    pub(crate) fn check_all(&self) -> Result<(), &'static str> {
+        self.grips.iter().try_for_each(|grip| self.check(Keygrip(*grip)))
     }
 
     /// Whether the agent has a key.
     pub(crate) fn has(&self, grip: Option<Keygrip>) -> bool {
-        grip.is_some_and(|Keygrip(grip)| self.0.contains(&grip))
+        grip.is_some_and(|Keygrip(grip)| self.grips.contains(&grip))
     }
 
     /// Whether the agent has a key of a certificate.

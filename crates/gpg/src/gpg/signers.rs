@@ -266,9 +266,10 @@ impl Search<'_> {
         }
         let (key, flags) = chosen::choose(keyblock, SIGNS, now);
         let key = key.ok_or_else(|| needs("by a key that may not sign"))?;
-        if !self.secrets.has(key.key().and_then(|key| key.keygrip())) {
-            return Err(needs("by a key whose secret is elsewhere"));
-        }
+        let grip =
+            key.key().and_then(|key| key.keygrip()).filter(|&grip| self.secrets.has(Some(grip)));
+        let grip = grip.ok_or_else(|| needs("by a key whose secret is elsewhere"))?;
+        self.secrets.check(grip).map_err(needs)?;
         Ok((key.fingerprint, flags))
     }
 }

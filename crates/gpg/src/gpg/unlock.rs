@@ -152,10 +152,14 @@ fn find(started: &Started, named: &[Recipient]) -> Result<Vec<Holder>, Reason> {
             }
             let (_, keyblock) = issuers.read(*place).ok_or_else(damaged)?;
             let state = keyblock.find(|key| key.id == recipient.id).ok_or_else(damaged)?;
-            let is_own = own.has(state.key().and_then(|key| key.keygrip()));
-            // gpg says so, and decrypts.
-            if is_own && (state.is_revoked || state.expires != 0 && state.expires <= session.now) {
-                return Err(needs("by a key that is no longer valid"));
+            let grip = state.key().and_then(|key| key.keygrip());
+            let is_own = own.has(grip);
+            if let Some(grip) = grip.filter(|_| is_own) {
+                own.check(grip).map_err(needs)?;
+            }
+            // gpg says why, and decrypts.
+            if is_own && state.is_revoked {
+                return Err(needs("by a key that is revoked"));
             }
             let public = read_key(&state.body).map_err(|_| needs("by such a key"))?;
             let key = state.fingerprint;
@@ -204,6 +208,7 @@ impl Holders {
                 let primary = found.keyblock.primary().fingerprint;
                 let Some(manner) = &session.gpg else { return Err(Exit(2)) };
                 self.warn_of_cipher(session, &found.keyblock);
+                found.note_expiry(session);
                 manner.trust.tell(&session.log);
                 let trust = manner.trust.ownertrust(&session.log, primary)?;
                 session.status.line(&format!("DECRYPTION_KEY {} {primary} {trust}", found.key));
@@ -275,6 +280,15 @@ impl Holder {
 }
 
 impl Found {
+    /// Says that the key has expired, which prevents nothing.
+    fn note_expiry(&self, session: &Session) {
+        let Some(state) = self.state() else { return };
+        if state.expires != 0 && state.expires <= session.now {
+            let (id, then) = (session.key_id(state.id), time::local(state.expires));
+            session.log.info(format!("Note: secret key {id} expired at {then}"));
+        }
+    }
+
     /// Says that the key was looked at.
     fn report(&self, session: &Session) {
         if let Some(state) = self.state() {
