@@ -9,7 +9,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use talaria_message::openpgp::crypto::Password;
 
 use crate::gpg::handover::Reason;
-use crate::gpg::request::Task;
 
 /// The maximum length of a passphrase, in bytes: that of gpg-agent.
 const BYTES_MAX: usize = 255;
@@ -39,21 +38,6 @@ impl Passphrase {
             Place::File(name) if File::open(name).is_err() => Err(reason),
             _ => Ok(Self { place, reason }),
         }
-    }
-
-    /// Whether the effect on a task is implemented.
-    ///
-    /// # Errors
-    ///
-    /// [`Reason`] if not.
-    pub(crate) fn check(&self, task: Task) -> Result<(), Reason> {
-        let is_done = match task {
-            Task::Decrypt | Task::Default | Task::Sign(_) | Task::EncryptSigned => true,
-            Task::Encrypt => matches!(self.place, Place::Descriptor(_)),
-            Task::Verify => matches!(self.place, Place::Text(_)),
-            _ => false,
-        };
-        if is_done { Ok(()) } else { Err(self.reason.clone()) }
     }
 
     /// That it is not implemented.

@@ -46,6 +46,18 @@ pub(crate) enum Task {
     Table,
 }
 
+impl Task {
+    /// Whether the effect of a passphrase in such a place is implemented.
+    fn obeys(self, place: &Place) -> bool {
+        match self {
+            Self::Decrypt | Self::Default | Self::Sign(_) | Self::EncryptSigned => true,
+            Self::Encrypt => matches!(place, Place::Descriptor(_)),
+            Self::Verify => matches!(place, Place::Text(_)),
+            _ => false,
+        }
+    }
+}
+
 /// Which form a signature has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
@@ -300,8 +312,10 @@ impl Commands {
             _ if self.wants_fingerprints => Task::ListKeys,
             _ => Task::Default,
         };
-        if let Some(passphrase) = &settings.passphrase {
-            passphrase.check(task)?;
+        if let Some(passphrase) = &settings.passphrase
+            && !task.obeys(&passphrase.place)
+        {
+            return Err(passphrase.reason());
         }
         if let Some(reason) = &settings.list_only
             && task != Task::Decrypt

@@ -15,6 +15,8 @@ use talaria_message::{MessageError, SigningKey, read_key};
 
 use crate::algorithm;
 use crate::catalog::{Catalog, Place};
+use crate::gpg::chosen;
+use crate::gpg::described;
 use crate::gpg::handover::Reason;
 use crate::gpg::list::Issuers;
 use crate::gpg::names::Name;
@@ -23,7 +25,6 @@ use crate::gpg::request::Settings;
 use crate::gpg::secrets::Secrets;
 use crate::gpg::signing::Signing;
 use crate::gpg::start::Started;
-use crate::gpg::{chosen, described};
 use crate::keyblock::{KeyState, Keyblock, damage};
 use crate::session::Session;
 use crate::status::Field;
