@@ -11,6 +11,8 @@ pub(crate) mod tag {
     pub(crate) const COMPRESSED: u8 = 8;
     pub(crate) const MARKER: u8 = 10;
     pub(crate) const LITERAL: u8 = 11;
+    /// A session key that is encrypted to a passphrase.
+    pub(crate) const STRETCHED: u8 = 3;
     /// Encrypted data with a check of its integrity.
     pub(crate) const ENCRYPTED: u8 = 18;
     pub(crate) const MDC: u8 = 19;

@@ -31,6 +31,7 @@ mod sign;
 mod signers;
 mod signing;
 mod start;
+mod symmetric;
 mod table;
 mod trust;
 pub(crate) mod trusted;
@@ -51,6 +52,7 @@ use crate::gpg::list::{Lines, Listing};
 use crate::gpg::plain::{Kind, Looked, Plain};
 use crate::gpg::request::{Request, Task};
 use crate::gpg::sign::Signature;
+use crate::gpg::symmetric::Symmetric;
 use crate::gpg::table::OPTIONS;
 use crate::gpg::web::Model;
 use crate::gpgv;
@@ -102,8 +104,10 @@ fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
             let content = Some((plain, output));
             let started = start::start(settings, &words, has_stopped, content)?;
             match kind {
-                Kind::Encrypted(named) => Decryption::find(&started, plain, &named, (seen, start))?
-                    .write(&started, &words),
+                Kind::Encrypted(_) | Kind::Symmetric(_) => {
+                    let found = Decryption::find(&started, plain, &kind, (seen, start))?;
+                    found.write(&started, &words)
+                }
                 _ => match &started.settings.list_only {
                     Some(reason) => return Err(reason.clone()),
                     None => verify::write(&started, plain, &words),
@@ -113,6 +117,10 @@ fn run(request: Request) -> Result<Result<(), Exit>, Reason> {
         Task::Encrypt | Task::EncryptSigned => {
             let started = start::start(settings, &words, has_stopped, None)?;
             Encryption::find(&started, task == Task::EncryptSigned, &words)?.write(&started)
+        }
+        Task::Symmetric => {
+            let started = start::start(settings, &words, has_stopped, None)?;
+            Symmetric::find(&started, &words)?.write(&started)
         }
         Task::Sign(form) => {
             // Whom a key belongs to is no question of a signature by it.

@@ -3,10 +3,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::FileExt as _;
 
-use talaria_message::{Compression, EncryptOptions, Literal};
+use talaria_message::{
+    ArmorWriter, Compression, EncryptOptions, Label, Literal, MessageError, Recipients, SigningKey,
+    encrypt,
+};
 
 use crate::algorithm::{self, COMPRESSIONS};
 use crate::framing::{self, Header, tag};
@@ -126,4 +130,22 @@ fn base(name: &OsStr) -> Vec<u8> {
     let bytes = name.as_bytes();
     let start = bytes.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
     OsString::from_vec(bytes[start..].to_vec()).into_vec()
+}
+
+/// Writes a message.
+pub(crate) fn seal(
+    input: impl Read + Send,
+    output: &mut (impl Write + Send),
+    to: &Recipients,
+    keys: &mut [SigningKey],
+    options: &EncryptOptions,
+    is_armored: bool,
+    now: u32,
+) -> Result<(), MessageError> {
+    if is_armored {
+        let mut armored = ArmorWriter::new(output, Label::Message)?;
+        encrypt(input, &mut armored, to, keys, options, now)?;
+        return armored.finish().map(drop);
+    }
+    encrypt(input, output, to, keys, options, now).map(drop)
 }

@@ -1,4 +1,5 @@
-//! `--decrypt`, and calls without a command, for messages that are encrypted to keys of gpg-agent.
+//! `--decrypt`, and calls without a command, for messages that are encrypted to keys of gpg-agent or to
+//! the passphrase of the caller.
 //!
 //! Nothing is written of a message that was changed: all of it is checked first. If it is signed,
 //! too, its content is written unless a signature is bad.
@@ -9,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use talaria_message::{Again, Message, MessageError, Opened, Release, Spool};
+use talaria_message::{Again, Message, MessageError, Opened, ReadLimits, Release, Secrets, Spool};
 
 use crate::algorithm::{self, CIPHERS};
 use crate::code::{Code, Exit, cause};
 use crate::descriptor;
 use crate::gpg::ends::Counted;
 use crate::gpg::handover::Reason;
-use crate::gpg::plain::{Plain, Recipient, Seen};
+use crate::gpg::plain::{Kind, Plain, Seen, Stretch};
 use crate::gpg::start::Started;
 use crate::gpg::unlock::{Holders, Unlocked, list, unlock};
 use crate::gpg::verify;
@@ -34,14 +35,22 @@ const READ_BYTES: usize = 256 << 10;
 /// A decryption whose keys were looked for.
 pub(crate) struct Decryption {
     plain: Plain,
-    holders: Holders,
-    /// The session key; or why there is none, in GnuPG's words. `None` if only the keys are listed.
-    unlocked: Option<Result<Unlocked, String>>,
+    way: Way,
     seen: Seen,
 }
 
+/// What opens a message.
+enum Way {
+    /// Nothing: only the keys are listed.
+    List(Holders),
+    /// The keys that it names; and the session key, or why there is none, in GnuPG's words.
+    Keys(Holders, Result<Box<Unlocked>, String>),
+    /// A passphrase of the caller.
+    Passphrase(Stretch),
+}
+
 impl Decryption {
-    /// Finds the session key of a message with these first bytes.
+    /// Finds the session key of a message of this kind with these first bytes.
     ///
     /// # Errors
     ///
@@ -49,20 +58,30 @@ impl Decryption {
     pub(crate) fn find(
         started: &Started,
         plain: Plain,
-        named: &[Recipient],
+        kind: &Kind,
         (seen, start): (Seen, Vec<u8>),
     ) -> Result<Self, Reason> {
         let settings = &started.settings;
         let reason = settings.unless_verifying.clone().or(settings.unless_decrypting.clone());
         reason.map_or(Ok(()), Err)?;
+        let undone = |what: &str| Reason::Undone(format!("a decryption {what}"));
         if settings.verbose > 1 {
-            return Err(Reason::Undone("a decryption with all texts".to_owned()));
+            return Err(undone("with all texts"));
         }
-        if settings.list_only.is_some() {
-            return Ok(Self { plain, holders: list(started, named)?, unlocked: None, seen });
-        }
-        let (holders, unlocked) = unlock(started, named, start)?;
-        Ok(Self { plain, holders, unlocked: Some(unlocked), seen })
+        let way = match kind {
+            Kind::Encrypted(named) if settings.list_only.is_some() => {
+                Way::List(list(started, named)?)
+            }
+            Kind::Encrypted(named) => {
+                let (holders, unlocked) = unlock(started, named, start)?;
+                Way::Keys(holders, unlocked.map(Box::new))
+            }
+            Kind::Symmetric(stretch) if settings.has_loopback() && settings.list_only.is_none() => {
+                Way::Passphrase(*stretch)
+            }
+            _ => return Err(undone("by a passphrase")),
+        };
+        Ok(Self { plain, way, seen })
     }
 
     /// Decrypts the message.
@@ -87,19 +106,33 @@ impl Decryption {
         let mut progress = Progress::begin(session, name, &file);
         let count = Arc::default();
         let input = Counted { file, count: Arc::clone(&count) };
-        self.holders.tell(session)?;
-        session.status.line("BEGIN_DECRYPTION");
-        let Some(unlocked) = self.unlocked else {
-            session.status.line("END_DECRYPTION");
-            return verify::status(session);
+        let input = BufReader::with_capacity(self.seen.buffer_bytes(), input);
+        let opened = match self.way {
+            Way::List(holders) => {
+                holders.tell(session)?;
+                session.status.line("BEGIN_DECRYPTION");
+                session.status.line("END_DECRYPTION");
+                return verify::status(session);
+            }
+            Way::Keys(holders, unlocked) => {
+                holders.tell(session)?;
+                session.status.line("BEGIN_DECRYPTION");
+                let unlocked = unlocked.map_err(|why| fail(session, &why))?;
+                let number = unlocked.cipher() as u8;
+                session.chat(|| format!("{} encrypted data", algorithm::name(&CIPHERS, number)));
+                session.status.line(&format!("DECRYPTION_INFO 2 {number} 0"));
+                let packets = Message::new(input).and_then(Message::into_packets);
+                packets.and_then(|packets| unlocked.again(packets))
+            }
+            Way::Passphrase(stretch) => {
+                stretch.tell(session);
+                let passwords = started.settings.passwords();
+                let mut secrets = Secrets { passwords, ..Secrets::default() };
+                let packets = Message::new(input).and_then(Message::into_packets);
+                let limits = ReadLimits::default();
+                packets.and_then(|packets| Opened::new(packets, &mut secrets, limits))
+            }
         };
-        let unlocked = unlocked.map_err(|why| fail(session, &why))?;
-        let number = unlocked.cipher() as u8;
-        session.chat(|| format!("{} encrypted data", algorithm::name(&CIPHERS, number)));
-        session.status.line(&format!("DECRYPTION_INFO 2 {number} 0"));
-        let opened = Message::new(BufReader::with_capacity(self.seen.buffer_bytes(), input))
-            .and_then(Message::into_packets)
-            .and_then(|packets| unlocked.again(packets));
         let opened = opened.map_err(|error| not_opened(session, &error))?;
         let mut processor = verify::processor(started, words);
         processor.needs_signature = false;
@@ -114,6 +147,27 @@ impl Decryption {
             processor.output.release(session);
         }
         verify::status(session)
+    }
+}
+
+impl Stretch {
+    /// Says that a message is for a passphrase.
+    fn tell(self, session: &Session) {
+        let Self { cipher, mode, digest, is_wrapped } = self;
+        let what = if is_wrapped { "session key" } else { "data" };
+        let name = algorithm::name(&CIPHERS, cipher);
+        if !session.quiet {
+            session.log.info(format!("{name}.CFB encrypted {what}"));
+        }
+        session.status.line(&format!("NEED_PASSPHRASE_SYM {cipher} {mode} {digest}"));
+        if !session.quiet {
+            session.log.info("encrypted with 1 passphrase");
+        }
+        session.status.line("BEGIN_DECRYPTION");
+        if is_wrapped {
+            session.chat(|| format!("{name} encrypted data"));
+        }
+        session.status.line(&format!("DECRYPTION_INFO 2 {cipher} 0"));
     }
 }
 
@@ -174,7 +228,11 @@ fn packets(processor: &mut Processor<'_>, input: impl BufRead) -> Result<Result<
 
 /// Says that a message whose session key is known was changed, or cannot be read.
 fn not_opened(session: &Session, error: &MessageError) -> Exit {
-    use MessageError::{Tampered, Truncated, Unopened};
+    use MessageError::{NoSecret, Tampered, Truncated, Unopened};
+    if matches!(error, NoSecret { .. }) {
+        session.status.line("ERROR symkey_decrypt.maybe_error 11_BAD_PASSPHRASE");
+        return fail(session, "Bad session key");
+    }
     if !matches!(error, Tampered(_) | Truncated(_) | Unopened { .. }) {
         return fail(session, &cause(error));
     }

@@ -2,18 +2,16 @@
 //! gpg 2.2.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use talaria_agent::Refusal;
-use talaria_message::{
-    ArmorWriter, Cipher, EncryptOptions, Label, MessageError, Naming, Profile, SigningKey,
-};
+use talaria_message::{Cipher, EncryptOptions, MessageError, Naming, Profile};
 
 use crate::algorithm::{self, CIPHERS};
 use crate::code::{Code, Exit, cause};
-use crate::gpg::content::{Content, violates};
+use crate::gpg::content::{self, Content, violates};
 use crate::gpg::ends::{self, Counted, Input, Output};
 use crate::gpg::handover::Reason;
 use crate::gpg::preferred;
@@ -213,26 +211,11 @@ impl How {
     ) -> Result<(), MessageError> {
         signing.reverse();
         let keys = &mut signing.keys;
-        let sealed =
-            output.write(|mut output| self.seal_to(input, &mut output, keys, is_armored, now));
+        let Self { options, to, .. } = self;
+        let sealed = output.write(|mut output| {
+            content::seal(input, &mut output, to, keys, options, is_armored, now)
+        });
         signing.reverse();
         sealed
-    }
-
-    fn seal_to(
-        &self,
-        input: impl Read + Send,
-        output: &mut (impl Write + Send),
-        keys: &mut [SigningKey],
-        is_armored: bool,
-        now: u32,
-    ) -> Result<(), MessageError> {
-        let Self { options, to, .. } = self;
-        if is_armored {
-            let mut armored = ArmorWriter::new(output, Label::Message)?;
-            talaria_message::encrypt(input, &mut armored, to, keys, options, now)?;
-            return armored.finish().map(drop);
-        }
-        talaria_message::encrypt(input, output, to, keys, options, now).map(drop)
     }
 }

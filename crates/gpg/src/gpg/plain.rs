@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{SpliceFlags, tee};
 
+use crate::algorithm;
 use crate::armor::{Armor, may_be_armored};
 use crate::compressed;
 use crate::data::beside;
@@ -56,6 +57,8 @@ pub(crate) enum Kind {
     Signature,
     /// It is encrypted to keys that it names, in the format of gpg 2.2.
     Encrypted(Vec<Recipient>),
+    /// It is encrypted to a passphrase alone, in the format of gpg 2.2.
+    Symmetric(Stretch),
     /// Anything else.
     Other,
 }
@@ -65,6 +68,16 @@ pub(crate) enum Kind {
 pub(crate) struct Recipient {
     pub(crate) id: u64,
     pub(crate) algorithm: u8,
+}
+
+/// How a message turns a passphrase into a key, in the numbers of GnuPG.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stretch {
+    pub(crate) cipher: u8,
+    pub(crate) mode: u8,
+    pub(crate) digest: u8,
+    /// The key only opens the session key.
+    pub(crate) is_wrapped: bool,
 }
 
 /// A message that was looked at.
@@ -150,18 +163,20 @@ pub(crate) fn look(
     let (kind, seen, start) = seen;
     if let Some(passphrase) = passphrase
         && settings.has_read_descriptor()
-        && !matches!(kind, Kind::Encrypted(_))
+        && !matches!(kind, Kind::Encrypted(_) | Kind::Symmetric(_))
     {
         return Err(passphrase.reason());
     }
     let output = match (&kind, plain) {
-        (Kind::Signed | Kind::Encrypted(_), Plain::Decrypt) => {
+        (Kind::Signed | Kind::Encrypted(_) | Kind::Symmetric(_), Plain::Decrypt) => {
             Some(settings.output.clone().unwrap_or_else(|| OsString::from("-")))
         }
-        (Kind::Signed | Kind::Encrypted(_), Plain::Default) if settings.output.is_some() => {
+        (Kind::Signed | Kind::Encrypted(_) | Kind::Symmetric(_), Plain::Default)
+            if settings.output.is_some() =>
+        {
             settings.output.clone()
         }
-        (Kind::Signed | Kind::Encrypted(_), Plain::Default) => {
+        (Kind::Signed | Kind::Encrypted(_) | Kind::Symmetric(_), Plain::Default) => {
             let output = match name {
                 Some(name) if !descriptor::is_pipe(name, settings.specials) => {
                     without_end(name).ok_or_else(other)?
@@ -280,7 +295,7 @@ fn kind(input: impl Read) -> Kind {
 
 /// What a message is by its first packets.
 fn first(source: &mut dyn Read, depth: usize) -> Kind {
-    let (mut recipients, mut markers) = (Vec::new(), 0);
+    let (mut recipients, mut stretch, mut markers) = (Vec::new(), None, 0);
     loop {
         let Ok(Header::Packet(tag, length)) = framing::header(source) else { return Kind::Other };
         let mut body = Body::new(source, length);
@@ -292,9 +307,21 @@ fn first(source: &mut dyn Read, depth: usize) -> Kind {
                     None => return Kind::Other,
                 }
             }
-            tag::ENCRYPTED if !recipients.is_empty() => {
+            tag::STRETCHED if recipients.is_empty() && stretch.is_none() => {
+                let body = body.read_small(WRAPPED_BYTES_MAX).unwrap_or_default();
+                match self::stretch(&body) {
+                    Some(found) => stretch = Some(found),
+                    None => return Kind::Other,
+                }
+            }
+            tag::ENCRYPTED => {
                 let version = framing::byte(&mut body).ok().flatten();
-                return if version == Some(1) { Kind::Encrypted(recipients) } else { Kind::Other };
+                return match stretch {
+                    _ if version != Some(1) => Kind::Other,
+                    Some(stretch) if recipients.is_empty() => Kind::Symmetric(stretch),
+                    None if !recipients.is_empty() => Kind::Encrypted(recipients),
+                    _ => Kind::Other,
+                };
             }
             tag::MARKER if markers < DEPTH_MAX => {
                 markers += 1;
@@ -302,7 +329,7 @@ fn first(source: &mut dyn Read, depth: usize) -> Kind {
                     return Kind::Other;
                 }
             }
-            _ if !recipients.is_empty() => return Kind::Other,
+            _ if !recipients.is_empty() || stretch.is_some() => return Kind::Other,
             tag::ONE_PASS => return Kind::Signed,
             tag::SIGNATURE => return Kind::Signature,
             tag::COMPRESSED if depth > 0 => {
@@ -320,6 +347,20 @@ fn first(source: &mut dyn Read, depth: usize) -> Kind {
             _ => return Kind::Other,
         }
     }
+}
+
+/// What a session key for a passphrase needs; `None` if that is not done here.
+fn stretch(body: &[u8]) -> Option<Stretch> {
+    let &[4, cipher, mode, digest, ref rest @ ..] = body else { return None };
+    let salt_bytes = match mode {
+        0 => 0,
+        1 => 8,
+        3 => 9,
+        _ => return None,
+    };
+    let wrapped = rest.get(salt_bytes..)?;
+    let is_known = matches!(cipher, 2 | 7..=9 | 11..=13) && algorithm::digest_bytes(digest) > 0;
+    is_known.then_some(Stretch { cipher, mode, digest, is_wrapped: !wrapped.is_empty() })
 }
 
 /// The recipient of a session key; `None` if it is hidden, or of a kind that is not decrypted here.

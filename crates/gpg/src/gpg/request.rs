@@ -30,6 +30,8 @@ pub(crate) enum Task {
     /// Do what the file needs.
     Default,
     Encrypt,
+    /// Encrypt to a passphrase.
+    Symmetric,
     /// Encrypt and sign.
     EncryptSigned,
     Sign(Form),
@@ -50,7 +52,11 @@ impl Task {
     /// Whether the effect of a passphrase in such a place is implemented.
     fn obeys(self, place: &Place) -> bool {
         match self {
-            Self::Decrypt | Self::Default | Self::Sign(_) | Self::EncryptSigned => true,
+            Self::Decrypt
+            | Self::Default
+            | Self::Sign(_)
+            | Self::EncryptSigned
+            | Self::Symmetric => true,
             Self::Encrypt => matches!(place, Place::Descriptor(_)),
             Self::Verify => matches!(place, Place::Text(_)),
             _ => false,
@@ -119,9 +125,11 @@ pub(crate) struct Settings {
     pub(crate) unless_decrypting: Option<Reason>,
     /// Keys of encrypted messages are only listed; nothing else is done here then.
     pub(crate) list_only: Option<Reason>,
+    /// An option whose effect on an encryption to a passphrase is not implemented.
+    unless_stretching: Option<Reason>,
     /// The passphrase of the caller, and whether it is used.
     pub(crate) passphrase: Option<Passphrase>,
-    pub(crate) is_loopback: bool,
+    is_loopback: bool,
     /// An unusual way to ask for passphrases.
     pinentry: Option<Reason>,
     /// An option that has an effect on more than verifying.
@@ -245,6 +253,7 @@ struct Commands {
     /// Those that sign.
     signing: Vec<Meaning>,
     encrypts: bool,
+    has_passphrase: bool,
     wants_fingerprints: bool,
 }
 
@@ -260,8 +269,8 @@ impl Commands {
             | Meaning::CheckSigs
             | Meaning::Export
             | Meaning::ListConfig
-            | Meaning::Sealing
             | Meaning::Command => {}
+            Meaning::Symmetric => self.has_passphrase = true,
             Meaning::Encrypt => self.encrypts = true,
             Meaning::Sign | Meaning::DetachSign | Meaning::ClearSign => {
                 self.signing.push(given.meaning);
@@ -271,13 +280,13 @@ impl Commands {
         if given.meaning == Meaning::Fingerprint {
             return Ok(());
         }
-        if matches!(given.meaning, Meaning::Sealing | Meaning::Command) {
+        if given.meaning == Meaning::Command {
             self.undone.get_or_insert(Reason::Undone(format!("--{}", given.long)));
         }
         let first = self.first.get_or_insert_with(|| given.clone());
         let seals = |meaning| {
-            use Meaning::{ClearSign, DetachSign, Encrypt, Sealing, Sign};
-            matches!(meaning, Encrypt | Sealing | Sign | DetachSign | ClearSign)
+            use Meaning::{ClearSign, DetachSign, Encrypt, Sign, Symmetric};
+            matches!(meaning, Encrypt | Symmetric | Sign | DetachSign | ClearSign)
         };
         let go_together =
             first.short == given.short || seals(first.meaning) && seals(given.meaning);
@@ -288,6 +297,11 @@ impl Commands {
     fn task(self, settings: &Settings) -> Result<Task, Reason> {
         if let Some(reason) = self.undone {
             return Err(reason);
+        }
+        if self.has_passphrase
+            && (self.encrypts || !self.signing.is_empty() || !settings.has_loopback())
+        {
+            return Err(Reason::Undone("--symmetric".to_owned()));
         }
         let does = |command| self.signing.contains(&command);
         let task = match self.first.map(|given| given.meaning) {
@@ -303,6 +317,7 @@ impl Commands {
             Some(Meaning::Verify) => Task::Verify,
             Some(Meaning::Decrypt) => Task::Decrypt,
             Some(Meaning::Encrypt) => Task::Encrypt,
+            Some(Meaning::Symmetric) => Task::Symmetric,
             Some(Meaning::ListKeys) => Task::ListKeys,
             Some(Meaning::ListSecretKeys) => Task::ListSecretKeys,
             Some(Meaning::ListSigs) => Task::ListSigs,
@@ -326,6 +341,10 @@ impl Commands {
             Task::Verify | Task::Decrypt | Task::Default => None,
             // What an option such as `--dry-run` does to it is not implemented.
             Task::Encrypt => settings.unless_verifying.clone().or(settings.sealing.undone.clone()),
+            Task::Symmetric => {
+                let reason = settings.unless_verifying.clone().or(settings.sealing.undone.clone());
+                reason.or(settings.unless_stretching.clone())
+            }
             Task::EncryptSigned => {
                 let reason = settings.unless_verifying.clone().or(settings.sealing.undone.clone());
                 reason.or(settings.unless_signing.clone())
@@ -382,6 +401,7 @@ impl Settings {
             unless_only_signing: None,
             unless_decrypting: None,
             list_only: None,
+            unless_stretching: None,
             passphrase: None,
             is_loopback: false,
             pinentry: None,
@@ -478,6 +498,11 @@ impl Settings {
             Meaning::NoSignerUserId => self.names_signers = false,
             Meaning::IdleUnlessSigning => drop(self.unless_signing.get_or_insert(undone())),
             Meaning::ForAgent => self.needs_agent(undone()),
+            Meaning::Stretching(kind) => {
+                yes_or_undone(arguments::is_known(*kind, &text.to_string_lossy()))?;
+                self.unless_stretching.get_or_insert(undone());
+            }
+            Meaning::StretchingCount => drop(self.unless_stretching.get_or_insert(undone())),
             Meaning::ListOnly => drop(self.list_only.get_or_insert(undone())),
             Meaning::For(option) => {
                 self.sealing.set(*option, given, undone)?;
@@ -531,10 +556,15 @@ impl Settings {
 
     /// Notes that passphrases are asked for in an unusual way, unless the caller has given one.
     fn check_pinentry(&mut self) {
-        let is_given = self.is_loopback && self.passphrase.is_some();
+        let is_given = self.has_loopback();
         if let Some(reason) = self.pinentry.take().filter(|_| !is_given) {
             self.needs_agent(reason);
         }
+    }
+
+    /// Whether the passphrase of the caller is used.
+    pub(crate) fn has_loopback(&self) -> bool {
+        self.is_loopback && self.passphrase.is_some()
     }
 
     /// The passphrases for keys in the agent. One that is given is read in any case.

@@ -10,9 +10,9 @@ use Meaning::{
     ListConfig, ListKeys, ListOnly, ListOptions, ListSecretKeys, ListSigs, ListingOnly, LocalUser,
     LoggerFd, Marginals, NoAutoCheck, NoBatch, NoDefaultKeyring, NoOptions, NoPermissionWarning,
     NoSignerUserId, NoVerbose, OptionFile, Other, Output, Passphrase, PassphraseFd, PassphraseFile,
-    PersonalDigests, PinentryMode, Progress, Quiet, Sealing, Sign, Specials, StatusFd, Table,
-    TrustModel, Verbose, Verify, VerifyOptions, Version, Warranty, WeakDigest, WithColons,
-    WithFingerprint, WithKeygrip, Yes,
+    PersonalDigests, PinentryMode, Progress, Quiet, Sign, Specials, StatusFd, Stretching,
+    StretchingCount, Symmetric, Table, TrustModel, Verbose, Verify, VerifyOptions, Version,
+    Warranty, WeakDigest, WithColons, WithFingerprint, WithKeygrip, Yes,
 };
 
 /// What an option is to us.
@@ -35,8 +35,8 @@ pub(crate) enum Meaning {
     Sign,
     DetachSign,
     ClearSign,
-    /// A command that encrypts otherwise, and may stand together with others.
-    Sealing,
+    /// A command that encrypts to a passphrase, and may stand together with others.
+    Symmetric,
     /// A command that is handed over.
     Command,
     Help,
@@ -94,6 +94,9 @@ pub(crate) enum Meaning {
     DefaultKey,
     /// The digest of signatures.
     DigestAlgo,
+    /// How a passphrase becomes a key, with an argument that gpg knows.
+    Stretching(Argument),
+    StretchingCount,
     // The passphrase of the caller, and who is asked for passphrases.
     Passphrase,
     PassphraseFd,
@@ -194,7 +197,7 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(DetachSign, 98, "detach-sign", Takes::Command, "make a detached signature"),
     opt(Encrypt, 101, "encrypt", Takes::Command, "encrypt data"),
     opt(Command, 508, "encrypt-files", Takes::Command, "@"),
-    opt(Sealing, 99, "symmetric", Takes::Command, "encryption only with symmetric cipher"),
+    opt(Symmetric, 99, "symmetric", Takes::Command, "encryption only with symmetric cipher"),
     opt(Command, 512, "store", Takes::Command, "@"),
     opt(Decrypt, 100, "decrypt", Takes::Command, "decrypt data (default)"),
     opt(Command, 510, "decrypt-files", Takes::Command, "@"),
@@ -510,10 +513,10 @@ pub(crate) const OPTIONS: &[Opt<Meaning>] = &[
     opt(Other, 746, "override-session-key", Takes::Text, "@"),
     opt(Other, 747, "override-session-key-fd", Takes::Number, "@"),
     opt(Heading, 1, "Security", Takes::Heading, "Options controlling the security"),
-    opt(Checked(Argument::S2kMode), 699, "s2k-mode", Takes::Number, "@"),
-    opt(Checked(Argument::Digest), 700, "s2k-digest-algo", Takes::Text, "@"),
-    opt(Checked(Argument::Cipher), 701, "s2k-cipher-algo", Takes::Text, "@"),
-    opt(Idle, 702, "s2k-count", Takes::Number, "@"),
+    opt(Stretching(Argument::S2kMode), 699, "s2k-mode", Takes::Number, "@"),
+    opt(Stretching(Argument::Digest), 700, "s2k-digest-algo", Takes::Text, "@"),
+    opt(Stretching(Argument::Cipher), 701, "s2k-cipher-algo", Takes::Text, "@"),
+    opt(StretchingCount, 702, "s2k-count", Takes::Number, "@"),
     opt(Idle, 797, "require-backsigs", Takes::Nothing, "@"),
     opt(Idle, 797, "require-cross-certification", Takes::Nothing, "@"),
     opt(Other, 798, "no-require-backsigs", Takes::Nothing, "@"),

@@ -113,7 +113,7 @@ fn run_client(desk: &Desk, ours: bool, program: &Path, words: &[&str], input: &[
         ("PATH", &*path),
         ("HOME", &*folder),
         ("PASSWORD_STORE_DIR", &*folder),
-        ("PASSPHRASE", ""),
+        ("PASSPHRASE", "secret"),
         ("TALARIA_GPG_TRIED", &*alone),
     ];
     let (code, out, err) = desk.run_with(&variables, program, words, input);
@@ -148,7 +148,7 @@ fn pass_keeps_passwords() {
 }
 
 /// duplicity makes a full and an incremental backup with either program, and restores them with the
-/// other.
+/// other: with keys, and with a passphrase.
 #[test]
 fn duplicity_backs_up_and_restores() {
     let Some(duplicity) = client("/usr/bin/duplicity") else { return };
@@ -158,36 +158,24 @@ fn duplicity_backs_up_and_restores() {
     std::fs::create_dir(desk.path("files")).unwrap();
     let mut random = fastrand::Rng::with_seed(7);
     let numbers: Vec<u8> = (0..200_000).map(|_| random.u8(..)).collect();
-    for ours in [true, false] {
-        desk.put("files/a", &numbers);
-        let place = format!("file://{}", desk.at(if ours { "ours" } else { "theirs" }));
-        let backup = |how: &str| {
-            let said = run_client(
-                &desk,
-                ours,
-                &duplicity,
-                &[&[how], &keys[..], &["--archive-dir", &desk.at(how), "files", &place]].concat(),
-                b"",
-            );
-            assert!(said.contains("Errors 0"), "{said}");
+    for (round, (ours, keys)) in
+        [(true, &keys[..]), (false, &keys), (true, &[]), (false, &[])].into_iter().enumerate()
+    {
+        let at = |name: &str| desk.at(&format!("{name}-{round}"));
+        let (place, cache, other) = (format!("file://{}", at("place")), at("cache"), at("other"));
+        let run = |ours, words: &[&str]| {
+            run_client(&desk, ours, &duplicity, &[words, keys].concat(), b"")
         };
-        backup("full");
-        desk.put("files/b", "more\n");
-        std::fs::rename(desk.path("full"), desk.path("incr")).unwrap();
-        backup("incr");
-        std::fs::remove_dir_all(desk.path("incr")).unwrap();
-        let restored = if ours { "restored-1" } else { "restored-2" };
-        let words = [&["restore"], &keys[..], &["--archive-dir", &desk.at("other"), &place]];
-        run_client(&desk, !ours, &duplicity, &[&words.concat()[..], &[restored]].concat(), b"");
-        run_client(
-            &desk,
-            ours,
-            &duplicity,
-            &[&["verify"], &keys[..], &[&place, "files"]].concat(),
-            b"",
-        );
-        assert_eq!(desk.get(&format!("{restored}/a")), numbers);
-        assert_eq!(desk.get(&format!("{restored}/b")), b"more\n");
+        desk.put("files/a", &numbers);
+        for how in ["full", "incr"] {
+            let said = run(ours, &[how, "--archive-dir", &cache, "files", &place]);
+            assert!(said.contains("Errors 0"), "{said}");
+            desk.put("files/b", "more\n");
+        }
+        run(ours, &["verify", "--archive-dir", &cache, &place, "files"]);
+        run(!ours, &["restore", "--archive-dir", &other, &place, &at("restored")]);
+        assert_eq!(desk.get(&format!("restored-{round}/a")), numbers);
+        assert_eq!(desk.get(&format!("restored-{round}/b")), b"more\n");
         std::fs::remove_file(desk.path("files/b")).unwrap();
     }
 }

@@ -126,6 +126,93 @@ fn messages_are_decrypted_with_the_passphrase_of_the_caller() {
     }
 }
 
+/// Ours makes the key of a passphrase with SHA-256, and wraps the session key with it.
+#[test]
+fn messages_to_a_passphrase_are_those_of_gpg() {
+    let Some(desk) = desk() else { return };
+    desk.put("data.gz", [b"\x1f\x8b\x08".as_slice(), &[7; 5000]].concat());
+    let run = |line: &str, input: &[u8]| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let always = ["--batch", "--status-fd", "3", "--pinentry-mode", "loopback"];
+        let arguments = [&always[..], &words].concat();
+        let theirs = desk.their_gpg(&arguments, input);
+        let ours = desk.our_gpg(&arguments, input);
+        let status = |ran: &Ran| {
+            let lines = ran.status.lines().map(|line| match line.rsplit_once(' ') {
+                Some((before, "2" | "8")) if line.contains("NEED_PASSPHRASE_SYM") => before,
+                _ => line,
+            });
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let said = |ran: &Ran| (ran.code, ran.err.clone(), status(ran));
+        assert_eq!(said(&ours), said(&theirs), "ours on the left: gpg {line}");
+        (ours, theirs)
+    };
+    let content = |message: &[u8]| {
+        let line = ["--passphrase=secret", "--list-packets"];
+        let listed = String::from_utf8(desk.gpg_with(&line, message)).unwrap();
+        let kept = |line: &&str| line.starts_with(":comp") || line.starts_with(":lit");
+        listed.lines().filter(kept).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (line, input) in [
+        ("--passphrase secret -o output -c data", &b""[..]),
+        ("--passphrase-fd 0 -o output -c data", b"secret\n"),
+        ("--passphrase-file good -a -o output --symmetric data", b""),
+        ("--passphrase secret -z 0 --cipher-algo AES -o output -c data", b""),
+        ("--passphrase secret --personal-cipher-preferences AES192 -o output -c data", b""),
+        ("--passphrase secret --compress-algo bzip2 -o output -c data", b""),
+        ("--passphrase secret -o output -c data.gz", b""),
+        ("--passphrase secret -o output -c", b"attack at dawn\n"),
+        ("--passphrase-fd 0 --armor --symmetric", b"secret\nattack at dawn\n"),
+    ] {
+        let (ours, theirs) = run(line, input);
+        assert_eq!(ours.code, 0, "{line}");
+        let written = |ran: Ran| ran.file.unwrap_or(ran.out);
+        let (ours, theirs) = (written(ours), written(theirs));
+        assert_eq!(content(&ours), content(&theirs), "{line}");
+        let wanted = if line.contains("data.gz") { "data.gz" } else { "data" };
+        for (name, message) in [("ours.gpg", ours), ("theirs.gpg", theirs)] {
+            desk.put(name, message);
+            let (ran, _) = run(&format!("--passphrase-fd 0 -d {name}"), b"secret\n");
+            assert_eq!((ran.code, ran.out), (0, desk.get(wanted)), "{line}");
+        }
+    }
+    for name in ["ours.gpg", "theirs.gpg"] {
+        for more in ["-v", "-q"] {
+            assert_eq!(run(&format!("{more} --passphrase secret -d {name}"), b"").0.code, 0);
+        }
+        let (ran, _) = run(&format!("--passphrase wrong -o output -d {name}"), b"");
+        assert_eq!((ran.code, ran.file), (2, None));
+        let mut changed = desk.get(name);
+        if changed[0] & 0x80 == 0 {
+            continue;
+        }
+        *changed.last_mut().unwrap() ^= 1;
+        desk.put("changed.gpg", changed);
+        let line = "--batch --pinentry-mode loopback --passphrase secret -d changed.gpg";
+        let ran = desk.our_gpg(&line.split(' ').collect::<Vec<_>>(), b"");
+        assert_eq!((ran.code, ran.out), (2, Vec::new()), "{}", ran.err);
+    }
+    for line in ["--passphrase secret -o output -c absent", "--passphrase= -o output -c data"] {
+        assert_eq!(run(line, b"").0.code, 2, "{line}");
+    }
+    for line in [
+        "--passphrase secret -c data",
+        "--pinentry-mode loopback -c data",
+        "--pinentry-mode loopback --passphrase secret -u alice -sc data",
+        "--pinentry-mode loopback --passphrase secret -r alice -ec data",
+        "--pinentry-mode loopback --passphrase secret --s2k-count 65536 -c data",
+        "--pinentry-mode loopback --passphrase secret --s2k-digest-algo SHA512 -c data",
+        "--pinentry-mode loopback --passphrase secret --cipher-algo TWOFISH -c data",
+        "--pinentry-mode loopback --passphrase secret -v -c data",
+        "-d theirs.gpg",
+        "--passphrase secret -d theirs.gpg",
+        "--pinentry-mode loopback --passphrase secret --list-only -d theirs.gpg",
+    ] {
+        desk.handed_over(&format!("--batch {line}"));
+    }
+}
+
 #[test]
 fn passphrases_for_other_tasks_are_handed_over() {
     let Some(desk) = desk() else { return };
