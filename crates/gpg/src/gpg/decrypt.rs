@@ -214,7 +214,8 @@ fn process<R: Read + Send>(
     };
     match (processed, written) {
         (Some(Ok(())), Ok(())) => Ok(()),
-        (Some(Err(code)), Ok(())) => Err(fail(session, code.text())),
+        // The rest of a message that cannot be processed is not read.
+        (Some(Err(code)), Ok(()) | Err(MessageError::Write(_))) => Err(fail(session, code.text())),
         (_, Err(error)) => Err(not_opened(session, &error)),
         (None, Ok(())) => Err(fail(session, Code::BadData.text())),
     }

@@ -40,6 +40,11 @@ impl Passphrase {
         }
     }
 
+    /// Whether it stands on the command line itself.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.place, Place::Text(_))
+    }
+
     /// That it is not implemented.
     pub(crate) fn reason(&self) -> Reason {
         self.reason.clone()

@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -108,11 +109,11 @@ impl Seen {
         }
     }
 
-    /// The size of a buffer to read it with: no larger than it is.
+    /// The size of a buffer to read it with: not much larger than it is.
     pub(crate) fn buffer_bytes(&self) -> usize {
-        const BYTES_MAX: u64 = 256 << 10;
-        let bytes = self.bytes().map_or(BYTES_MAX, |bytes| (bytes + 1).min(BYTES_MAX));
-        usize::try_from(bytes).unwrap_or_default()
+        const BYTES_MAX: usize = 256 << 10;
+        let bytes = self.bytes().and_then(|bytes| usize::try_from(bytes).ok());
+        bytes.map_or(BYTES_MAX, |bytes| bytes.saturating_add(1).clamp(READ_BYTES, BYTES_MAX))
     }
 
     /// Opens the message again.
@@ -205,9 +206,14 @@ fn see(
     specials: bool,
     is_behind_line: bool,
 ) -> Option<(Kind, Seen, Vec<u8>)> {
-    let mut file = descriptor::open(name.unwrap_or("-".as_ref()), specials).ok()?;
-    let meta = file.metadata().ok()?;
-    if meta.is_file() {
+    let name = name.unwrap_or("-".as_ref());
+    // Somebody may wait for a reader of a pipe with a name, and must not see one come and go.
+    if !descriptor::is_pipe(name, specials) && !Path::new(name).is_file() {
+        return None;
+    }
+    let mut file = descriptor::open(name, specials).ok()?;
+    let kind_of_file = file.metadata().ok()?.file_type();
+    if kind_of_file.is_file() {
         let place = file.stream_position().ok()?;
         let mut seen = Seen::File(file, place);
         if is_behind_line {
@@ -223,6 +229,10 @@ fn see(
             found => found,
         };
         return Some((found, seen, start));
+    }
+    // At a terminal, gpg says first that it waits.
+    if !kind_of_file.is_fifo() {
+        return None;
     }
     let started = Instant::now();
     loop {

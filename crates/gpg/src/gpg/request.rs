@@ -513,6 +513,8 @@ impl Settings {
             Meaning::Checked(kind) => {
                 yes_or_undone(arguments::is_known(*kind, &text.to_string_lossy()))?;
             }
+            // One in a file or a descriptor counts before it, wherever it stands.
+            Meaning::Passphrase if self.passphrase.as_ref().is_some_and(|it| !it.is_text()) => {}
             Meaning::Passphrase => {
                 self.passphrase = Some(Passphrase::new(Place::Text(text.clone()), undone())?);
             }

@@ -4,6 +4,7 @@
 //! The agent is asked before anything is written, so that the real gpg can still do it all.
 
 use std::io::{Cursor, Read};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -49,7 +50,7 @@ pub(crate) struct Holders {
 struct Holder {
     recipient: Recipient,
     /// The certificate with the key, if it is in the keyrings.
-    found: Option<Found>,
+    found: Option<Rc<Found>>,
     fate: Fate,
 }
 
@@ -139,9 +140,15 @@ fn find(started: &Started, named: &[Recipient]) -> Result<Vec<Holder>, Reason> {
     let names: Vec<Name> = named.iter().map(|recipient| Name::KeyId(recipient.id)).collect();
     let places = catalog.find(&names).ok_or_else(damaged)?;
     let issuers = Issuers::new(session, &catalog);
-    let mut holders = Vec::with_capacity(named.len());
+    let mut holders: Vec<Holder> = Vec::with_capacity(named.len());
     for &recipient in named {
-        let mut found = None;
+        // A message may name a key many times.
+        let mut same = holders.iter().filter(|known| known.recipient.id == recipient.id);
+        let mut found = same.find_map(|known| known.found.clone());
+        if found.is_some() {
+            holders.push(Holder { recipient, found, fate: Fate::Untried });
+            continue;
+        }
         for (place, _) in &places {
             let raw = catalog.read(*place).ok_or_else(damaged)?;
             if Name::KeyId(recipient.id).find(&raw).is_none() {
@@ -163,7 +170,7 @@ fn find(started: &Started, named: &[Recipient]) -> Result<Vec<Holder>, Reason> {
             }
             let public = read_key(&state.body).map_err(|_| needs("by such a key"))?;
             let key = state.fingerprint;
-            found = Some(Found { keyblock, key, public, is_own });
+            found = Some(Rc::new(Found { keyblock, key, public, is_own }));
             break;
         }
         holders.push(Holder { recipient, found, fate: Fate::Untried });

@@ -152,6 +152,9 @@ fn content_is_written_to_where_gpg_writes_it() {
     assert_eq!(code("gpg -d <output.asc").1, b"one\n- two\nthree\n");
     assert_eq!(code("{ read line; gpg -d; } <output.asc").0, 2);
     assert_eq!(code("cat output.asc | gpg -d").1, b"one\n- two\nthree\n");
+    // A pipe with a name is not opened twice.
+    let named = "mkfifo fifo; cat output.asc >fifo & gpg -d fifo";
+    assert_eq!(run(named, "").1, b"one\n- two\nthree\n");
     desk.put("stored", desk.get("stored.gpg"));
     assert_eq!(run("cat stored | gpg", "").1, b"one\n- two\nthree");
     let changed = String::from_utf8(desk.get("output.asc")).unwrap().replace("two", "TWO");
@@ -160,6 +163,21 @@ fn content_is_written_to_where_gpg_writes_it() {
         let ran = desk.our_gpg(line, b"");
         assert_eq!((ran.code, ran.out, ran.file), (1, Vec::new(), None));
     }
+}
+
+/// What cannot be looked at is handed over at once: at a terminal, gpg says that it waits.
+#[test]
+fn an_input_that_cannot_be_looked_at_is_not_waited_for() {
+    let Some(desk) = Desk::new() else { return };
+    let (_open, input) = std::os::unix::net::UnixStream::pair().unwrap();
+    let run = std::process::Command::new(crate::common::OUR_GPG)
+        .env("GNUPGHOME", desk.path("home"))
+        .env("TALARIA_GPG_TRIED", desk.alone())
+        .stdin(std::os::fd::OwnedFd::from(input))
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("no GnuPG to hand it over to"));
 }
 
 /// Somebody may stop reading the texts or the status lines.

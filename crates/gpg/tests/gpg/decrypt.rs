@@ -134,6 +134,19 @@ fn content_with_a_bad_signature_is_not_written() {
     }
 }
 
+/// A certificate in an encrypted message, in front of long content that is then not read: the
+/// reason is named. gpg passes such a certificate over.
+#[test]
+fn content_that_is_no_message_is_refused() {
+    let Some(desk) = desk() else { return };
+    desk.gpg(&["--yes", "-z", "0", "-o", "packed", "--store", "large"]);
+    desk.put("odd", [desk.gpg(&["--export", "bob"]), desk.get("packed")].concat());
+    encrypt(&desk, "odd.gpg", "--no-literal -z 0 -r alice -e odd");
+    let ran = desk.our_gpg(&["--batch", "-q", "-d", "odd.gpg"], b"");
+    assert_eq!((ran.code, ran.out), (2, Vec::new()));
+    assert_eq!(ran.err, "gpg: decryption failed: Unexpected error\n");
+}
+
 /// Nothing of a message that was changed is written, wherever it was changed.
 #[test]
 fn changed_messages_are_refused() {

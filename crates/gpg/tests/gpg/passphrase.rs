@@ -65,6 +65,7 @@ fn signatures_are_made_with_the_passphrase_of_the_caller() {
         ("--passphrase secret -u locked -o output -b data", b""),
         ("--passphrase-file good -u locked -o output -b data", b""),
         ("--passphrase wrong --passphrase-fd 0 -u locked -o output -b data", b"secret\n"),
+        ("--passphrase-fd 0 --passphrase wrong -u locked -o output -b data", b"secret\n"),
         // Maven.
         (
             "--passphrase-fd 0 -u locked --armor --detach-sign --no-tty --output output data",
