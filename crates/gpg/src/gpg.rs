@@ -16,6 +16,7 @@ mod described;
 mod encrypt;
 pub(crate) mod ends;
 mod export;
+mod files;
 mod handover;
 mod list;
 pub(crate) mod manner;

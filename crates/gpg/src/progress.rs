@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::descriptor;
 use crate::session::Session;
@@ -17,6 +19,8 @@ pub(crate) struct Progress {
     name: String,
     total: u64,
     read: u64,
+    /// What a [`Counted`] has read.
+    count: Arc<AtomicU64>,
     is_wanted: bool,
 }
 
@@ -27,9 +31,14 @@ impl Progress {
         let is_named = name.is_some_and(|name| !descriptor::is_pipe(name, session.specials));
         let total = file.metadata().ok().filter(|_| is_wanted && is_named).map_or(0, |m| m.len());
         let name = name.map_or_else(|| "stdin".to_owned(), |name| name.to_string_lossy().into());
-        let this = Self { name, total, read: 0, is_wanted };
+        let this = Self { name, total, read: 0, count: Arc::default(), is_wanted };
         this.tell(session);
         this
+    }
+
+    /// The file, of which what is read counts, also by another thread.
+    pub(crate) fn counted(&self, file: File) -> Counted {
+        Counted { file, count: Arc::clone(&self.count) }
     }
 
     /// Counts bytes that were read.
@@ -39,6 +48,7 @@ impl Progress {
 
     /// The end of the file.
     pub(crate) fn end(&mut self, session: &Session) {
+        self.read += self.count.swap(0, Ordering::Relaxed);
         if self.read > 0 {
             self.tell(session);
         }
@@ -62,6 +72,20 @@ impl Progress {
         let suffix = if unit > 0 { "iB" } else { "" };
         let (name, unit) = (&self.name, UNITS[unit.min(UNITS.len() - 1)]);
         session.status.line(&format!("PROGRESS {name} ? {read} {total} {unit}{suffix}"));
+    }
+}
+
+/// A file of which a [`Progress`] counts what is read.
+pub(crate) struct Counted {
+    file: File,
+    count: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(out)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
     }
 }
 

@@ -57,7 +57,6 @@ impl Content<'_> {
             !is_signed && matches!(input, Input::File(file, _) if is_compressed(file));
         let mut options = EncryptOptions::default();
         options.compression = compression(sealing, all, is_compressed, warnings)?;
-        let name = name.filter(|_| matches!(input, Input::File(..)));
         let name = sealing.file_name.as_deref().or(name).map(base).unwrap_or_default();
         if name.len() > NAME_BYTES_MAX {
             return Err(Reason::Undone("a message with such a long name".to_owned()));

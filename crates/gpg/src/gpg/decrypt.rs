@@ -6,8 +6,6 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 
 use talaria_message::{Again, Message, MessageError, Opened, ReadLimits, Release, Secrets, Spool};
@@ -15,7 +13,6 @@ use talaria_message::{Again, Message, MessageError, Opened, ReadLimits, Release,
 use crate::algorithm::{self, CIPHERS};
 use crate::code::{Code, Exit, cause};
 use crate::descriptor;
-use crate::gpg::ends::Counted;
 use crate::gpg::handover::Reason;
 use crate::gpg::plain::{Kind, Plain, Seen, Stretch};
 use crate::gpg::start::Started;
@@ -104,8 +101,7 @@ impl Decryption {
             }
         };
         let mut progress = Progress::begin(session, name, &file);
-        let count = Arc::default();
-        let input = Counted { file, count: Arc::clone(&count) };
+        let input = progress.counted(file);
         let input = BufReader::with_capacity(self.seen.buffer_bytes(), input);
         let opened = match self.way {
             Way::List(holders) => {
@@ -138,7 +134,6 @@ impl Decryption {
         processor.needs_signature = false;
         processor.output.release_unsigned();
         process(&mut processor, opened, &self.seen)?;
-        progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
         progress.end(session);
         for line in ["DECRYPTION_OKAY", "GOODMDC", "END_DECRYPTION"] {
             session.status.line(line);

@@ -3,16 +3,15 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use talaria_agent::Refusal;
 use talaria_message::{Cipher, EncryptOptions, MessageError, Naming, Profile};
 
 use crate::algorithm::{self, CIPHERS};
-use crate::code::{Code, Exit, cause};
+use crate::code::{Code, Exit};
 use crate::gpg::content::{self, Content, violates};
-use crate::gpg::ends::{self, Counted, Input, Output};
+use crate::gpg::ends::Output;
+use crate::gpg::files::Files;
 use crate::gpg::handover::Reason;
 use crate::gpg::preferred;
 use crate::gpg::recipients::{Recipient, Recipients};
@@ -21,7 +20,6 @@ use crate::gpg::sealing::Sealing;
 use crate::gpg::signers::Signers;
 use crate::gpg::signing::Signing;
 use crate::gpg::start::Started;
-use crate::progress::Progress;
 
 /// GnuPG's number of the digest at the end of the message.
 const SHA1: u8 = 2;
@@ -40,12 +38,7 @@ pub(crate) struct Encryption {
     recipients: Recipients,
     /// The keys that sign, if the message is signed.
     signers: Option<Signers>,
-    input: Input,
-    /// The name of the input as it was given, and its name in texts.
-    name: Option<OsString>,
-    shown: String,
-    /// The name of the output in texts.
-    output_name: String,
+    files: Files,
     /// How, and where to; `None` without recipients or without an input.
     how: Option<(How, Output)>,
 }
@@ -66,35 +59,28 @@ impl Encryption {
         if settings.verbose > 0 {
             return Err(needs("with all texts"));
         }
-        let name = match words {
-            [] => None,
-            [name] if name == "-" => None,
-            [name] => Some(name.as_os_str()),
-            _ => return Err(Reason::Usage("usage: gpg [options] --encrypt [filename]".to_owned())),
-        };
-        let input = Input::find(name, session.specials);
-        let input = input.ok_or_else(|| needs("of such an input"))?;
+        if words.len() > 1 {
+            return Err(Reason::Usage("usage: gpg [options] --encrypt [filename]".to_owned()));
+        }
+        let end = if settings.armor { ".asc" } else { ".gpg" };
+        let files = Files::find(settings, words.first(), end);
+        let files = files.ok_or_else(|| needs("of such an input"))?;
         let mut signers = if is_signed { Some(Signers::find(started)?) } else { None };
         let recipients = Recipients::find(started)?;
-        let end = if settings.armor { ".asc" } else { ".gpg" };
-        let output_name = ends::output_name(settings, name, end);
-        let how = match (&recipients.found, &input) {
-            (Ok(found), Input::Standard(_) | Input::File(..)) => {
-                let content = Content { input: &input, name, is_signed };
+        let how = match &recipients.found {
+            Ok(found) if files.is_open() => {
+                let content = files.content(is_signed);
                 let how = How::choose(&settings.sealing, found, &content, session.now)?;
                 if let Some(signers) = &mut signers {
                     let all: Vec<_> = found.iter().map(|one| one.preferred.clone()).collect();
                     signers.prefer(&all, settings)?;
                 }
-                let output = ends::output(&output_name, session.specials, settings.yes);
+                let output = files.output(settings);
                 Some((how, output.ok_or_else(|| needs("to such an output"))?))
             }
             _ => None,
         };
-        let shown = name.map_or("[stdin]".into(), |name| name.to_string_lossy().into_owned());
-        let output_name = output_name.to_string_lossy().into_owned();
-        let name = words.first().cloned();
-        Ok(Self { recipients, signers, input, name, shown, output_name, how })
+        Ok(Self { recipients, signers, files, how })
     }
 
     /// Writes the message.
@@ -106,7 +92,8 @@ impl Encryption {
         let Started { session, settings, .. } = started;
         started.begin();
         let passwords = settings.passwords();
-        let Self { recipients, signers, input, name, shown, output_name, how } = self;
+        let Self { recipients, signers, files, how } = self;
+        let shown = files.shown.clone();
         let (place, verb) = match &signers {
             Some(_) => ("sign-encrypt", "sign+encrypt"),
             None => ("encrypt", "encryption"),
@@ -126,17 +113,11 @@ impl Encryption {
         if let Err(code) = &recipients.found {
             return fail(code.number(), code.text());
         }
-        let input = match input.file() {
-            Ok(file) => file,
-            Err(code) => {
-                session.log.error(format!("can't open '{shown}': {}", code.text()));
-                return fail(code.whole_number(), code.text());
-            }
+        let (input, mut reading) = match files.open(session) {
+            Ok(opened) => opened,
+            Err(code) => return fail(code.whole_number(), code.text()),
         };
         let Some((how, output)) = how else { return Err(Exit(2)) };
-        let mut progress = Progress::begin(session, name.as_deref(), &input);
-        let count = Arc::default();
-        let input = Counted { file: input, count: Arc::clone(&count) };
         how.warnings.iter().for_each(|text| session.log.info(text));
         let signing = signers.map(|signers| signers.into_keys(passwords)).transpose();
         let Ok(signing) = signing else { return Err(Exit(2)) };
@@ -150,15 +131,10 @@ impl Encryption {
                 session.log.error(format!("signing failed: {}", refusal.text()));
                 return fail(refusal.number(), refusal.text());
             }
-            let what = match &error {
-                MessageError::Write(_) => format!("error writing to '{output_name}'"),
-                _ => format!("error reading '{shown}'"),
-            };
-            session.log.error(format!("{what}: {}", cause(&error)));
+            reading.blame(session, &error, verb);
             return fail(Code::General.whole_number(), Code::General.text());
         }
-        progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
-        progress.end(session);
+        reading.progress.end(session);
         signing.end(session, Form::Inline);
         session.status.line("END_ENCRYPTION");
         if session.log.has_errors() { Err(Exit(2)) } else { Ok(()) }

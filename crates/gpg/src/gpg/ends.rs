@@ -1,20 +1,17 @@
 //! The two ends of a task: what it reads, and where it writes. Both are decided before the real gpg
 //! can no longer do it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use talaria_disk::{NewFile, Readers};
 use talaria_message::MessageError;
 
 use crate::code::Code;
 use crate::descriptor;
-use crate::gpg::request::Settings;
 
 /// What is read.
 pub(crate) enum Input {
@@ -127,34 +124,5 @@ pub(crate) fn output(name: &OsStr, specials: bool, replaces: bool) -> Option<Out
             NewFile::beginning(path).ok().map(Output::New)
         }
         Err(_) => None,
-    }
-}
-
-/// The name of the output: the one that is wanted, or else that of the input with this end, or the
-/// standard output if the input is no file.
-pub(crate) fn output_name(settings: &Settings, input: Option<&OsStr>, end: &str) -> OsString {
-    let input = input.filter(|name| !descriptor::is_pipe(name, settings.specials));
-    match (&settings.output, input) {
-        (Some(wanted), _) => wanted.clone(),
-        (None, None) => "-".into(),
-        (None, Some(input)) => {
-            let mut name = input.to_owned();
-            name.push(end);
-            name
-        }
-    }
-}
-
-/// A file, and how many bytes were read of it.
-pub(crate) struct Counted {
-    pub(crate) file: File,
-    pub(crate) count: Arc<AtomicU64>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(out)?;
-        self.count.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
     }
 }

@@ -2,8 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use talaria_agent::Refusal;
 use talaria_message::{
@@ -11,26 +9,21 @@ use talaria_message::{
     sign_cleartext, sign_detached,
 };
 
-use crate::code::{Code, Exit, cause};
-use crate::gpg::content::Content;
-use crate::gpg::ends::{self, Counted, Input, Output};
+use crate::code::{Code, Exit};
+use crate::gpg::ends::{Input, Output};
+use crate::gpg::files::Files;
 use crate::gpg::handover::Reason;
 use crate::gpg::request::Form;
 use crate::gpg::signers::Signers;
 use crate::gpg::signing::Signing;
 use crate::gpg::start::Started;
-use crate::progress::Progress;
+use crate::progress::Counted;
 
 /// A signature whose keys were looked for.
 pub(crate) struct Signature {
     form: Form,
     signers: Signers,
-    input: Input,
-    /// The name of the input as it was given, and its name in texts.
-    name: Option<OsString>,
-    shown: String,
-    /// The name of the output in texts.
-    output_name: String,
+    files: Files,
     /// How a message is written, and where to; `None` without an input or without a key.
     how: Option<(EncryptOptions, Output)>,
 }
@@ -47,40 +40,32 @@ impl Signature {
         if settings.verbose > 0 {
             return Err(needs("with all texts"));
         }
-        let name = match words {
-            [] => None,
-            [name] if name == "-" => None,
-            [name] => Some(name.as_os_str()),
-            _ => return Err(needs("of several files")),
-        };
-        let input = Input::find(name, session.specials);
-        let input = input.ok_or_else(|| needs("of such an input"))?;
-        if form == Form::Clear
-            && matches!(input, Input::File(_, bytes) if bytes > CLEARTEXT_BYTES_MAX)
-        {
-            return Err(needs("around such a long text"));
+        if words.len() > 1 {
+            return Err(needs("of several files"));
         }
-        let signers = Signers::find(started)?;
         let end = match form {
             _ if settings.armor => ".asc",
             Form::Clear => ".asc",
             Form::Detached => ".sig",
             Form::Inline => ".gpg",
         };
-        let output_name = ends::output_name(settings, name, end);
-        let how = match (&signers.found[..], &input) {
-            ([], _) | (_, Input::Failed(_)) => None,
-            _ => {
-                let content = Content { input: &input, name, is_signed: true };
-                let now = session.now;
-                let options = content.options(&settings.sealing, &[], now, &mut Vec::new())?;
-                let output = ends::output(&output_name, session.specials, settings.yes);
-                Some((options, output.ok_or_else(|| needs("to such an output"))?))
-            }
+        let files = Files::find(settings, words.first(), end);
+        let files = files.ok_or_else(|| needs("of such an input"))?;
+        if form == Form::Clear
+            && matches!(files.input, Input::File(_, bytes) if bytes > CLEARTEXT_BYTES_MAX)
+        {
+            return Err(needs("around such a long text"));
+        }
+        let signers = Signers::find(started)?;
+        let how = if files.is_open() && !signers.found.is_empty() {
+            let content = files.content(true);
+            let options = content.options(&settings.sealing, &[], session.now, &mut Vec::new())?;
+            let output = files.output(settings);
+            Some((options, output.ok_or_else(|| needs("to such an output"))?))
+        } else {
+            None
         };
-        let shown = name.map_or("[stdin]".into(), |name| name.to_string_lossy().into_owned());
-        let output_name = output_name.to_string_lossy().into_owned();
-        Ok(Self { form, signers, input, name: words.first().cloned(), shown, output_name, how })
+        Ok(Self { form, signers, files, how })
     }
 
     /// Makes the signature.
@@ -92,7 +77,8 @@ impl Signature {
         let Started { session, settings, .. } = started;
         started.begin();
         let passwords = settings.passwords();
-        let Self { form, signers, input, name, shown, output_name, how } = self;
+        let Self { form, signers, files, how } = self;
+        let shown = files.shown.clone();
         let fail = |number: u32, text: &str| {
             session.status.failure("sign", number);
             let of =
@@ -104,17 +90,11 @@ impl Signature {
         if signers.found.is_empty() {
             return fail(Code::NoSecret.number(), Code::NoSecret.text());
         }
-        let input = match input.file() {
-            Ok(file) => file,
-            Err(code) => {
-                session.log.error(format!("can't open '{shown}': {}", code.text()));
-                return fail(code.whole_number(), code.text());
-            }
+        let (input, mut reading) = match files.open(session) {
+            Ok(opened) => opened,
+            Err(code) => return fail(code.whole_number(), code.text()),
         };
         let Some((options, output)) = how else { return Err(Exit(2)) };
-        let mut progress = Progress::begin(session, name.as_deref(), &input);
-        let count = Arc::default();
-        let input = Counted { file: input, count: Arc::clone(&count) };
         let Ok(mut signing) = signers.into_keys(passwords) else { return Err(Exit(2)) };
         signing.begin(session);
         let now = session.now;
@@ -145,16 +125,10 @@ impl Signature {
                 session.log.error(format!("signing failed: {}", refusal.text()));
                 return fail(refusal.number(), refusal.text());
             }
-            let what = match &error {
-                MessageError::Write(_) => format!("error writing to '{output_name}'"),
-                MessageError::Read(_) => format!("error reading '{shown}'"),
-                _ => "signing failed".to_owned(),
-            };
-            session.log.error(format!("{what}: {}", cause(&error)));
+            reading.blame(session, &error, "signing");
             return fail(Code::General.whole_number(), Code::General.text());
         }
-        progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
-        progress.end(session);
+        reading.progress.end(session);
         signing.end(session, form);
         if session.log.has_errors() { Err(Exit(2)) } else { Ok(()) }
     }

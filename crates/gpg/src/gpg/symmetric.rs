@@ -1,17 +1,15 @@
 //! `--symmetric`: a message to the passphrase of the caller, in the format of gpg 2.2.
 
 use std::ffi::OsString;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use talaria_message::{Cipher, EncryptOptions, MessageError, Profile, Recipients};
+use talaria_message::{Cipher, EncryptOptions, Profile, Recipients};
 
-use crate::code::{Code, Exit, cause};
-use crate::gpg::content::{self, Content};
-use crate::gpg::ends::{self, Counted, Input, Output};
+use crate::code::{Code, Exit};
+use crate::gpg::content;
+use crate::gpg::ends::Output;
+use crate::gpg::files::Files;
 use crate::gpg::handover::Reason;
 use crate::gpg::start::Started;
-use crate::progress::Progress;
 
 /// GnuPG's numbers: of the digest at the end of the message, of how a passphrase becomes a key, and
 /// of the digest for that, which is SHA-1 in gpg.
@@ -24,12 +22,7 @@ const INVALID_PASSPHRASE: (u32, &str) = ((2 << 24) + 31, "Invalid passphrase");
 
 /// An encryption whose files are open.
 pub(crate) struct Symmetric {
-    input: Input,
-    /// The name of the input as it was given, and its name in texts.
-    name: Option<OsString>,
-    shown: String,
-    /// The name of the output in texts.
-    output_name: String,
+    files: Files,
     /// How, and where to; `None` without an input.
     how: Option<(EncryptOptions, Output)>,
     /// The cipher, by its number.
@@ -48,14 +41,12 @@ impl Symmetric {
         if settings.verbose > 0 {
             return Err(needs("with all texts"));
         }
-        let name = match words {
-            [] => None,
-            [name] if name == "-" => None,
-            [name] => Some(name.as_os_str()),
-            _ => return Err(needs("of several files")),
-        };
-        let input = Input::find(name, session.specials);
-        let input = input.ok_or_else(|| needs("of such an input"))?;
+        if words.len() > 1 {
+            return Err(needs("of several files"));
+        }
+        let end = if settings.armor { ".asc" } else { ".gpg" };
+        let files = Files::find(settings, words.first(), end);
+        let files = files.ok_or_else(|| needs("of such an input"))?;
         let sealing = &settings.sealing;
         let number = sealing.cipher.or(sealing.personal.ciphers.first().copied()).unwrap_or(9);
         let cipher = match number {
@@ -64,23 +55,17 @@ impl Symmetric {
             9 => Cipher::Aes256,
             _ => return Err(needs("with such a cipher")),
         };
-        let end = if settings.armor { ".asc" } else { ".gpg" };
-        let output_name = ends::output_name(settings, name, end);
-        let how = match &input {
-            Input::Failed(_) => None,
-            Input::Standard(_) | Input::File(..) => {
-                let content = Content { input: &input, name, is_signed: false };
-                let mut options = content.options(sealing, &[], session.now, &mut Vec::new())?;
-                options.profile = Some(Profile::Rfc4880);
-                options.cipher = Some(cipher);
-                let output = ends::output(&output_name, session.specials, settings.yes);
-                Some((options, output.ok_or_else(|| needs("to such an output"))?))
-            }
+        let how = if files.is_open() {
+            let content = files.content(false);
+            let mut options = content.options(sealing, &[], session.now, &mut Vec::new())?;
+            options.profile = Some(Profile::Rfc4880);
+            options.cipher = Some(cipher);
+            let output = files.output(settings);
+            Some((options, output.ok_or_else(|| needs("to such an output"))?))
+        } else {
+            None
         };
-        let shown = name.map_or("[stdin]".into(), |name| name.to_string_lossy().into_owned());
-        let output_name = output_name.to_string_lossy().into_owned();
-        let name = words.first().cloned();
-        Ok(Self { input, name, shown, output_name, how, cipher: number })
+        Ok(Self { files, how, cipher: number })
     }
 
     /// Writes the message.
@@ -92,23 +77,18 @@ impl Symmetric {
         let Started { session, settings, .. } = started;
         started.begin();
         let passwords = settings.passwords();
-        let Self { input, name, shown, output_name, how, cipher } = self;
+        let Self { files, how, cipher } = self;
+        let shown = files.shown.clone();
         let fail = |number: u32, text: &str| {
             session.status.failure("symencrypt", number);
             session.log.error(format!("symmetric encryption of '{shown}' failed: {text}"));
             Err(Exit(2))
         };
-        let input = match input.file() {
-            Ok(file) => file,
-            Err(code) => {
-                session.log.error(format!("can't open '{shown}': {}", code.text()));
-                return fail(code.whole_number(), code.text());
-            }
+        let (input, mut reading) = match files.open(session) {
+            Ok(opened) => opened,
+            Err(code) => return fail(code.whole_number(), code.text()),
         };
         let Some((options, output)) = how else { return Err(Exit(2)) };
-        let mut progress = Progress::begin(session, name.as_deref(), &input);
-        let count = Arc::default();
-        let input = Counted { file: input, count: Arc::clone(&count) };
         session.status.line(&format!("NEED_PASSPHRASE_SYM {cipher} {ITERATED} {SHA256}"));
         let mut to = Recipients::default();
         for password in passwords {
@@ -126,15 +106,10 @@ impl Symmetric {
             content::seal(input, &mut output, &to, &mut [], &options, is_armored, now)
         });
         if let Err(error) = sealed {
-            let what = match &error {
-                MessageError::Write(_) => format!("error writing to '{output_name}'"),
-                _ => format!("error reading '{shown}'"),
-            };
-            session.log.error(format!("{what}: {}", cause(&error)));
+            reading.blame(session, &error, "symmetric encryption");
             return fail(Code::General.whole_number(), Code::General.text());
         }
-        progress.add(usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
-        progress.end(session);
+        reading.progress.end(session);
         session.status.line("END_ENCRYPTION");
         if session.log.has_errors() { Err(Exit(2)) } else { Ok(()) }
     }
